@@ -251,10 +251,17 @@ describe("help", function()
         if type(value) == "function" and not known[prefix .. name] then missing[#missing + 1] = prefix .. name end
       end
     end
-    for _, name in ipairs(pn.lazy_names()) do local _ = pcall(function() return pn[name] end) end
+    local function load_all(t)
+      local meta = getmetatable(t)
+      for _, name in ipairs(meta and meta.lazy or {}) do local _ = pcall(function() return t[name] end) end
+    end
+    load_all(pn)
     look(pn, "pn.")
     for name, part in pairs(pn) do
-      if type(part) == "table" then look(part, "pn." .. name .. ".") end
+      if type(part) == "table" then
+        load_all(part)
+        look(part, "pn." .. name .. ".")
+      end
     end
     for name in pairs(core.methods) do
       if not known["pn." .. name] and not known["x:" .. name] then missing[#missing + 1] = "x:" .. name end

@@ -127,6 +127,7 @@ function pn.lazy_names()
   return names
 end
 
+getmetatable(pn).lazy = pn.lazy_names() -- what pairs does not see yet
 core.namespace("pn", pn, pn.lazy_names())
 
 return pn

@@ -36,6 +36,7 @@ local function lazy_names()
 end
 
 setmetatable(models, {
+  lazy = lazy_names(), -- what pairs does not see yet
   __index = function(_, name)
     local home = members[name]
     if not home then

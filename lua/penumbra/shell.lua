@@ -251,9 +251,6 @@ local function each_field(value, take)
       for key, v in next, value do
         if type(key) == "string" then take(key, v) end
       end
-      if value == package.loaded.penumbra then
-        for _, name in ipairs(value.lazy_names()) do take(name, nil) end
-      end
     elseif type(value) == "userdata" then
       for key, v in pairs(pretty.methods(value) or {}) do
         if type(key) == "string" then take(key, v) end
@@ -264,6 +261,7 @@ local function each_field(value, take)
       return
     end
     local meta = debug.getmetatable(value)
+    for _, name in ipairs(type(meta) == "table" and rawget(meta, "lazy") or {}) do take(name, nil) end
     value = type(meta) == "table" and rawget(meta, "__index")
     if type(value) ~= "table" then return end
   end

@@ -54,6 +54,7 @@ local function lazy_names()
 end
 
 setmetatable(smc, {
+  lazy = lazy_names(), -- what pairs does not see yet
   __index = function(_, name)
     local part, home = parts[name], members[name]
     if part then

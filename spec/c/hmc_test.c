@@ -43,8 +43,8 @@ static int our_windows(int warmup, int *ends) {
   pni_adaptation_start(&a, &h, warmup, 0.8, room);
   for (int i = 0; i < warmup; i++) {
     pni_adapt(&a, &h, i, 0.8);
-    if (a.search && count < MOST) ends[count++] = i + 1;
-    a.search = false;
+    if (a.full && count < MOST) ends[count++] = i + 1;
+    a.full = false;
   }
   return count;
 }

@@ -33,6 +33,7 @@ local function look(v)
   local path, meta = paths[v], getmetatable(v)
   if type(meta) == "table" then reach(meta, path .. "<metatable>") end
   if type(v) == "table" then
+    for _, name in ipairs(type(meta) == "table" and meta.lazy or {}) do reach(v[name], path .. "." .. name) end
     for k, member in next, v do
       if type(k) == "string" then names[k] = true end
       reach(k, path .. "<key>")
@@ -98,7 +99,6 @@ end
 
 reach(_G, "_G")
 for _, name in ipairs(gate.public) do reach(require(name), name) end
-for _, name in ipairs(pn.lazy_names()) do reach(pn[name], "pn." .. name) end
 follow()
 local made, sorted = load(objects, "=objects", "t")(pn, hold), {}
 for name in pairs(made) do sorted[#sorted + 1] = name end

@@ -258,6 +258,16 @@ local long = {
     function(...) while true do core.new_hmm_viterbi(...) end end},
   ["a hidden Markov filter with many states"] = {function() return states(3000) end,
     function(...) while true do core.new_hmm_filter(...) end end},
+  ["one step of a large Kalman filter"] = {function()
+    local n, p = 900, 800
+    return pn.smc.linear_system {initial_mean = pn.zeros {n}, initial_cov = pn.eye(n), transition = pn.eye(n),
+      transition_cov = pn.eye(n), emission = pn.full({p, n}, 0.01), emission_cov = pn.eye(p)}, pn.zeros {1, p}
+  end, function(system, v) while true do pn.smc.kalman.log_likelihood(system, v) end end},
+  ["one step of a large Kalman filter on roots"] = {function()
+    local n = 800
+    return pn.smc.linear_system {initial_mean = pn.zeros {n}, initial_cov = pn.eye(n), transition = pn.ones {n, n},
+      transition_cov = pn.eye(n), emission = pn.ones {9, n}, emission_cov = pn.eye(9)}, pn.zeros {1, 9}
+  end, function(system, v) while true do pn.smc.kalman.filter(system, v, {form = "square_root"}) end end},
   ["a long recurrent network"] = {function() return pn.nn.lstm(64, 64), pn.zeros(4000, 16, 64) end,
     function(network, v) while true do network(v) end end},
   ["a long inner product"] = {function() return pn.ones(512, 1 << 14), pn.ones(1 << 14, 256) end,

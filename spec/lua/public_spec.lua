@@ -107,7 +107,8 @@ local function each_namespace(visit)
     table.insert(named[f], name)
   end
   local function walk(label, t)
-    local names = {}
+    local names, meta = {}, getmetatable(t)
+    for _, name in ipairs(type(meta) == "table" and meta.lazy or {}) do local _ = t[name] end
     for name in pairs(t) do names[#names + 1] = name end
     table.sort(names)
     for _, name in ipairs(names) do
@@ -119,7 +120,6 @@ local function each_namespace(visit)
       end
     end
   end
-  for _, name in ipairs(pn.lazy_names()) do local _ = pn[name] end
   walk("pn", pn)
   for _, name in ipairs { "vae", "variational_em" } do
     walk("models." .. name, require("penumbra.models." .. name))

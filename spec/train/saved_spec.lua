@@ -457,7 +457,7 @@ end)
 
 describe("the fuzzer of files", function()
   it("finds none that ends the process, raises what is not ours or is taken in half", function()
-    local command = ("LUA_PATH='%s' LUA_CPATH='%s' %s spec/fuzz/file.lua --seed 1 --seconds 1 --calls 60 2>&1"):format(
+    local command = ("LUA_PATH='%s' LUA_CPATH='%s' %s spec/fuzz/file.lua --seed 1 --seconds 2 --calls 200 2>&1"):format(
       package.path, package.cpath, os.getenv "LUA" or "lua5.4")
     local pipe = assert(io.popen(command))
     local text = pipe:read "a"

@@ -17,11 +17,17 @@ const char *pni_type_name(lua_State *L, int i) {
   return strncmp(name, own, sizeof own - 1) == 0 ? name + sizeof own - 1 : name;
 }
 
+/* A string for a message, which has no room for more of a long one. */
+static const char *brief(lua_State *L, int i) {
+  const char *text = lua_tostring(L, i);
+  return memchr(text, '\0', PNI_MESSAGE) ? text : lua_pushlstring(L, text, PNI_MESSAGE);
+}
+
 const char *pni_value_text(lua_State *L, int i) {
   switch (lua_type(L, i)) {
   case LUA_TBOOLEAN: return lua_toboolean(L, i) ? "true" : "false";
   case LUA_TNUMBER: lua_pushvalue(L, i); return lua_tostring(L, -1); /* a copy: the argument stays a number */
-  case LUA_TSTRING: return lua_tostring(L, i);
+  case LUA_TSTRING: return brief(L, i);
   default: return pni_type_name(L, i);
   }
 }
@@ -123,7 +129,7 @@ const char *pni_check_text(lua_State *L, int i, const char *where, const char *r
   size_t n;
   if (lua_type(L, i) != LUA_TSTRING) pni_error(L, "%s: %s must be a string, got %s", where, role, pni_type_name(L, i));
   const char *text = lua_tolstring(L, i, &n);
-  if (strlen(text) != n) pni_error(L, "%s: %s must not hold a zero byte, got '%s\\0...'", where, role, text);
+  if (strlen(text) != n) pni_error(L, "%s: %s must not hold a zero byte, got '%s\\0...'", where, role, brief(L, i));
   return text;
 }
 

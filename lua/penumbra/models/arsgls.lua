@@ -41,8 +41,17 @@ local emission_class = { __name = "emission", __index = parameters.methods, __ca
   return self.law:law(self.net(z))
 end }
 
+-- Raises unless x, the option `name`, can be called.
+local function check_network(name, x, what)
+  local meta = getmetatable(x)
+  if type(x) ~= "function" and not nn.is_network(x) and not (type(meta) == "table" and rawget(meta, "__call")) then
+    core.error(("arsgls: %s must be %s, or what is called, got %s"):format(name, what, type(x)))
+  end
+end
+
 local function emission_of(o, floor)
   if type(o.emission) ~= "string" and not likelihood.is(o.emission) then
+    check_network("emission", o.emission, "a likelihood")
     return o.emission
   end
   local law = emission.new("arsgls", "emission", o.emission, o.size, floor)
@@ -52,9 +61,8 @@ local function emission_of(o, floor)
   return setmetatable({ law = law, net = net }, emission_class)
 end
 
-local function is_list(x)
-  return type(x) == "table" and getmetatable(x) == nil and type(x[1]) == "number"
-end
+-- Sizes of layers, where it is no network of one's own.
+local function is_list(x) return type(x) == "table" and getmetatable(x) == nil end
 
 local own_options = { auxiliary = options.optional "number", emission = options.any "normal",
   emission_hidden = { 64, 64 }, encoder = options.any(nil), recurrent = true, controls = options.optional "table" }
@@ -69,9 +77,15 @@ function arsgls.arsgls(given)
     emitted = o.auxiliary, controls = o.controls or { "d" } })
   self.emission = emission_of(o, self.floor)
   if o.encoder == nil or is_list(o.encoder) then
+    if o.encoder and #switching_model.sizes_of("arsgls", "encoder", o.encoder) == 0 then
+      core.error "arsgls: encoder must have a layer, or be false"
+    end
     self.encoder = ladder.encoder { inputs = o.size + self.input_size, hidden = o.encoder or { 64, 64, 64 },
       s = o.switches, z = o.auxiliary, dtype = o.dtype, floor = self.floor }
   else
+    if o.encoder then
+      check_network("encoder", o.encoder, "a list of sizes of layers, false")
+    end
     self.encoder = o.encoder or nil
   end
   if type(o.emission) ~= "string" or not (o.encoder == nil or o.encoder == false or is_list(o.encoder)) then

@@ -23,6 +23,7 @@
 -- help: pn.models
 local core = require "penumbra.core"
 local forecaster = require "penumbra.models.forecaster"
+local form = require "penumbra.form"
 local issm = require "penumbra.models.issm"
 local kalman = require "penumbra.smc.kalman"
 local nn = require "penumbra.nn"
@@ -240,15 +241,12 @@ local function affine(inputs, start, dtype)
   return layer
 end
 
--- A list of `count` numbers for each of p variables, the first `zeros` of them 0 and the rest v, then `after` zeros.
+-- For each of p variables `count` numbers v between zeros, [p (zeros + count + after)].
 local function starts(p, zeros, count, after, v)
-  local list = {}
-  for _ = 1, p do
-    for k = 1, zeros + count + after do
-      list[#list + 1] = k > zeros and k <= zeros + count and v or 0
-    end
-  end
-  return core.tensor(list)
+  local float64 = { dtype = "float64" }
+  local row = core.concatenate { core.zeros({ zeros }, float64), core.full({ count }, v, float64),
+    core.zeros({ after }, float64) }
+  return row:broadcast_to({ p, row:size(1) }):reshape { -1 }
 end
 
 local own = { level = true, trend = false, seasonal = options.optional "table", hidden = 40, layers = 1,
@@ -261,9 +259,7 @@ function deep_state.deep_state(given)
   for _, name in ipairs { "hidden", "layers" } do
     o[name] = options.whole("deep_state", name, o[name], 1)
   end
-  if not (o.noise > 0) then
-    core.error(("deep_state: noise must be positive, got %g"):format(o.noise))
-  end
+  forecaster.fits("deep_state", o, { noise = form.number { above = 0 } })
   local self = forecaster.new(class, o)
   self.structure = issm.new { level = o.level, trend = o.trend, seasonal = o.seasonal, dtype = o.dtype }
   self.blocks, self.offset = blocks_of(self.structure), o.offset and true or nil

@@ -62,6 +62,19 @@ end
 local common = { size = 1, covariates = 0, series = 0, embedding = 8, features = 64,
   scaling = options.choice("mean", "standard", "change", "none"), least_scale = 0, dtype = options.optional "string" }
 
+--- fits(where, o, forms): raises unless the options o, but for those that are nil or false, have these forms
+--- (penumbra.form).
+function forecaster.fits(where, o, forms)
+  local names = {}
+  for name in pairs(forms) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    if o[name] then
+      form.check(where, ("'%s'"):format(name), o[name], forms[name])
+    end
+  end
+end
+
 --- The options of a constructor called `where`, checked: those of all forecasters and `own`.
 function forecaster.options(where, given, own)
   local known = {}
@@ -76,9 +89,7 @@ function forecaster.options(where, given, own)
     o[name] = options.whole(where, name, o[name], 0)
   end
   o.embedding = options.whole(where, "embedding", o.embedding, 1)
-  if not (o.least_scale >= 0) then
-    core.error(("%s: least_scale must not be negative, got %g"):format(where, o.least_scale))
-  end
+  forecaster.fits(where, o, { least_scale = form.number { least = 0 } })
   o.dtype = o.dtype or core.default_dtype()
   if o.dtype ~= "float64" and o.dtype ~= "float32" then
     core.error(("%s: dtype must be 'float64' or 'float32', got '%s'"):format(where, o.dtype))

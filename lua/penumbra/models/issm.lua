@@ -75,6 +75,8 @@ end
 
 local class = { __name = "issm", __index = core.namespace("a structure", methods) }
 
+local MOST = 65536 -- states, whose covariance has 34 GB
+
 local new_options = { level = true, trend = false, seasonal = options.optional "table", dtype = "float64" }
 
 --- issm.new{level = true, trend = false, seasonal = {7, {period = 7, every = 24}}}: the structure; fields n (states), a
@@ -89,6 +91,9 @@ function issm.new(given)
   for k, entry in ipairs(o.seasonal or {}) do
     local season = season_of(k, entry)
     self.seasons[k] = season
+    if season.period > MOST - #self.names then
+      core.error(("issm: states of all cycles must be at most %d"):format(MOST))
+    end
     for i = 1, season.period do
       self.names[#self.names + 1] = ("season %d of %d"):format(i, season.period)
     end

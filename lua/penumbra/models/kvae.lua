@@ -46,6 +46,7 @@ local core = require "penumbra.core"
 local base_matrices = require "penumbra.models.base_matrices"
 local emission = require "penumbra.models.emission"
 local forecaster = require "penumbra.models.forecaster"
+local form = require "penumbra.form"
 local image_network = require "penumbra.models.image_network"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"
@@ -450,6 +451,8 @@ local own_options = {
   belief_draws = 100, jitter = 0, init = options.any {},
 }
 
+local positive = form.number { above = 0 }
+
 local init_options = { transition = 0.05, emission = 0.5, inputs = 0.05, state_scale = 0.3, emission_scale = 0.2,
   initial_scale = 1 }
 
@@ -486,6 +489,11 @@ local function checked(given)
     options.whole("kvae", ("hidden[%d]"):format(k), n, 1)
   end
   o.init = options.check("kvae: init", o.init, init_options)
+  for name in pairs(init_options) do
+    form.check("kvae: init", ("'%s'"):format(name), o.init[name], name:find "scale$" and positive or form.number())
+  end
+  forecaster.fits("kvae", o, { latent_variance = positive, reconstruction = form.number(),
+    jitter = form.number { least = 0 } })
   if (o.encoder == nil) ~= (o.decoder == nil) then
     core.error "kvae: encoder and decoder come together"
   elseif o.encoder and not (nn.is_network(o.encoder) and nn.is_network(o.decoder)) then

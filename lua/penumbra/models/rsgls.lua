@@ -31,7 +31,7 @@ function rsgls.rsgls(given)
   options.whole("rsgls", "states", o.states or 0, 1)
   local self = switching_model.build(forecaster.new(class, o), o, { kind = "gaussian", recurrent = true,
     controls = o.controls or { "d" } })
-  if o.encoder then
+  if switching_model.sizes_of("rsgls", "encoder", o.encoder) then
     self.encoder = ladder.encoder { inputs = o.size + self.input_size, hidden = o.encoder, s = o.switches,
       dtype = o.dtype, floor = self.floor }
   end

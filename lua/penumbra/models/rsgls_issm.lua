@@ -41,7 +41,7 @@ function rsgls_issm.rsgls_issm(given)
   local structure = issm.new { level = o.level, trend = o.trend, seasonal = o.seasonal, dtype = o.dtype }
   local self = switching_model.build(forecaster.new(class, o), o, { kind = "gaussian", recurrent = true,
     issm = structure, controls = o.controls or { "d" } })
-  if o.encoder ~= false then
+  if switching_model.sizes_of("rsgls_issm", "encoder", o.encoder) ~= false then
     self.encoder = ladder.encoder { inputs = 1 + self.input_size, hidden = o.encoder or { 64 }, s = o.switches,
       dtype = o.dtype, floor = self.floor }
   end

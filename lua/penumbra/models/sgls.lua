@@ -33,7 +33,7 @@ function sgls.sgls(given)
   options.whole("sgls", "states", o.states or 0, 1)
   local self = switching_model.build(forecaster.new(class, o), o, { kind = o.switch, stay = o.stay,
     controls = o.controls or { "d" } })
-  if o.encoder then
+  if switching_model.sizes_of("sgls", "encoder", o.encoder) then
     self.encoder = ladder.encoder { inputs = o.size + self.input_size, hidden = o.encoder, s = o.switches,
       dtype = o.dtype, floor = self.floor }
   end

@@ -32,6 +32,7 @@
 local base_matrices = require "penumbra.models.base_matrices"
 local core = require "penumbra.core"
 local forecaster = require "penumbra.models.forecaster"
+local form = require "penumbra.form"
 local options = require "penumbra.options"
 local switch_law = require "penumbra.models.switch_law"
 local switching_system = require "penumbra.models.switching_system"
@@ -73,6 +74,20 @@ function switching_model.class(name, more)
   return forecaster.class(all)
 end
 
+local positive = form.number { above = 0 }
+local sizes = form.list(form.whole(1))
+local ends = form.list(positive, 2)
+
+-- What an option's type does not tell, here and in the models that are made of this one.
+local forms = { hidden = sizes, emission_hidden = sizes, controls = form.list(form.text("b", "d")),
+  scales = form.record { state = ends, observation = ends, switch = ends }, floor = form.number { least = 0 },
+  scaling_of_bases = positive, stay = form.number() }
+
+--- sizes_of(where, name, given): a list of sizes of layers, or false; anything else raises.
+function switching_model.sizes_of(where, name, given)
+  return given and form.check(where, ("'%s'"):format(name), given, sizes)
+end
+
 --- checked(where, given, own): the options of a model, checked: those of forecasters, those above and `own`.
 function switching_model.checked(where, given, own)
   local all = {}
@@ -90,6 +105,7 @@ function switching_model.checked(where, given, own)
   end
   o.scales = options.check(where .. ": scales", o.scales, { state = { 1e-4, 1 }, observation = { 1e-4, 0.1 },
     switch = { 1e-4, 0.1 } })
+  forecaster.fits(where, o, forms)
   o.floor = o.floor or o.dtype == "float32" and 1e-6 or 1e-8
   o.hidden = o.hidden == nil and { 32 } or o.hidden
   return o

@@ -6,6 +6,7 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
+#include "../../base/clock.h"
 #include "adaptation.h"
 
 static const double GAMMA = 0.05, T0 = 10, KAPPA = 0.75;
@@ -76,44 +77,54 @@ static void add_draw(pni_adaptation *a, const pni_chain *h) {
     for (int64_t i = 0; i < n; i++) a->sum[i] += a->delta[i] * (h->at.z[i] - a->mean[i]);
 }
 
-/* Lower Cholesky factor of the n x n matrix at f, in place; false if it has none. */
-static bool factorise(int64_t n, double *f) {
+/* Lower Cholesky factor of the n x n matrix at f, in place; false if it has none, or the watch says that the rest is to
+ * be left. */
+static bool factorise(pni_watch *w, int64_t n, double *f) {
   for (int64_t j = 0; j < n; j++) {
     double *row = f + j * n;
     double d = row[j] - cblas_ddot((int)j, row, 1, row, 1);
     if (!(d > 0) || isinf(d)) return false;
     row[j] = sqrt(d);
-    for (int64_t i = j + 1; i < n; i++)
+    for (int64_t i = j + 1; i < n; i++) {
+      if (pni_watch_leaves(w, j / 2 + 8)) return false;
       f[i * n + j] = (f[i * n + j] - cblas_ddot((int)j, f + i * n, 1, row, 1)) / row[j];
+    }
   }
   return true;
 }
 
-/* The window's covariance, drawn towards 0.001 by 5 draws' worth. */
-static void adapt_metric(pni_adaptation *a, pni_chain *h) {
+/* The window's covariance, drawn towards 0.001 by 5 draws' worth. The window keeps its sums. */
+static pn_status adapt_metric(pni_adaptation *a, pni_chain *h) {
   pni_metric *m = &h->metric;
   double count = (double)a->draws, share = count / (count + 5), floor = 1e-3 * 5 / (count + 5);
   int64_t n = a->n;
-  if (a->draws < 2) return;
+  if (a->draws < 2) return PN_OK;
   if (!m->dense) {
     for (int64_t i = 0; i < n; i++) m->inverse[i] = share * a->sum[i] / (count - 1) + floor;
-    return;
+    return PN_OK;
   }
+#define ELEMENT(i, j) (share * a->sum[(i)*n + (j)] / (count - 1) + ((i) == (j) ? floor : 0))
+  pni_watch watch = {.c = h->c};
   for (int64_t i = 0; i < n; i++)
-    for (int64_t j = 0; j <= i; j++) {
-      double v = share * a->sum[i * n + j] / (count - 1) + (i == j ? floor : 0);
-      a->sum[i * n + j] = a->sum[j * n + i] = v; /* kept until the factor is known to exist */
-    }
-  memcpy(m->factor, a->sum, (size_t)(n * n) * sizeof *m->factor);
-  if (factorise(n, m->factor)) {
-    memcpy(m->inverse, a->sum, (size_t)(n * n) * sizeof *m->inverse);
-    return;
+    for (int64_t j = 0; j <= i; j++) m->factor[i * n + j] = ELEMENT(i, j);
+  if (factorise(&watch, n, m->factor)) {
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = 0; j <= i; j++) m->inverse[i * n + j] = m->inverse[j * n + i] = ELEMENT(i, j);
+  } else if (!watch.left) {
+    memcpy(m->factor, m->inverse, (size_t)(n * n) * sizeof *m->factor);
+    factorise(&watch, n, m->factor);
   }
-  memcpy(m->factor, m->inverse, (size_t)(n * n) * sizeof *m->factor);
-  factorise(n, m->factor);
+#undef ELEMENT
+  return h->status = watch.left ? pni_check_cancel(h->c) : PN_OK;
 }
 
 pn_status pni_adapt_search(pni_adaptation *a, pni_chain *h) {
+  if (a->full) {
+    if (adapt_metric(a, h)) return h->status;
+    restart_window(a, h);
+    a->full = false;
+    a->search = true;
+  }
   if (!a->search) return PN_OK;
   if (pni_chain_reasonable_step(h)) return h->status;
   restart_step(a, h);
@@ -126,10 +137,8 @@ void pni_adapt(pni_adaptation *a, pni_chain *h, int i, double accept) {
   if (i >= a->first && i < a->warmup - a->last && a->warmup >= 20) {
     add_draw(a, h);
     if (i + 1 == a->window_end) {
-      adapt_metric(a, h);
-      restart_window(a, h);
       next_window(a);
-      a->search = true; /* before the next iteration: the warm-up does not end here */
+      a->full = true; /* the rest before the next iteration: the warm-up does not end here */
     }
   }
   if (i + 1 == a->warmup) h->step = exp(a->log_mean_step);

@@ -14,6 +14,7 @@ typedef struct pni_adaptation {
   double target;
   double mu, mean_error, log_mean_step; /* of dual averaging */
   int count;                            /* its updates since the last restart */
+  bool full;                            /* the window is over: a mass matrix is to be made of it */
   bool search;                          /* the mass matrix is new: a step size is to be looked for */
   int64_t n;
   int64_t draws; /* in the window */
@@ -25,11 +26,11 @@ typedef struct pni_adaptation {
 /* Numbers that `memory` of pni_adaptation_start holds. */
 int64_t pni_adaptation_room(int64_t n, bool dense);
 void pni_adaptation_start(pni_adaptation *a, const pni_chain *h, int warmup, double target, double *memory);
-/* Before an iteration: looks for a step size where pni_adapt has left a new mass matrix. If that is interrupted it can
- * be done again. */
+/* Before an iteration: where pni_adapt has ended a window, the mass matrix of it and a step size for that. If it is
+ * interrupted it can be done again. */
 pn_status pni_adapt_search(pni_adaptation *a, pni_chain *h);
-/* After iteration `i` (0-based) of the warm-up, which moved to h->at: a new step size, and a new mass matrix at the end
- * of a window. */
+/* After iteration `i` (0-based) of the warm-up, which moved to h->at: a new step size, and perhaps the end of a
+ * window. */
 void pni_adapt(pni_adaptation *a, pni_chain *h, int i, double accept);
 
 #endif

@@ -8,12 +8,18 @@
 #include "../../math/vector/vector.h"
 #include "recurrent.h"
 
-/* out [m, n] (+)= x [m, k] y [k, n] */
-static void multiply(int64_t m, int64_t n, int64_t k, const REAL *x, const REAL *y, bool add, REAL *out) {
-  unsigned before = FLUSH();
-  GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)n, (int)k, 1, x, (int)k, y, (int)n, add ? 1 : 0, out,
-       (int)n);
-  KEEP(before);
+/* out [m, n] (+)= x [m, k] y [k, n], or some rows of it where the watch says that the rest is to be left. */
+static void multiply(pni_watch *w, int64_t m, int64_t n, int64_t k, const REAL *x, const REAL *y, bool add, REAL *out) {
+  enum { MOST = 1 << 29, PER_STEP = 16 }; /* multiplications at a time, some hundredths of a second, and in a step */
+  int64_t most = MOST / (n * k + 1) + 1;
+  for (int64_t i = 0; i < m; i += most) {
+    int64_t rows = m - i < most ? m - i : most;
+    if (i && pni_watch_leaves(w, most * n * k / PER_STEP)) return;
+    unsigned before = FLUSH();
+    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)n, (int)k, 1, x + i * k, (int)k, y, (int)n,
+         add ? 1 : 0, out + i * n, (int)n);
+    KEEP(before);
+  }
 }
 
 /* Rows begin .. of step t of an array [T, B, width]. */
@@ -56,7 +62,7 @@ static void gru(void *data, int64_t begin, int64_t end) {
   for (int64_t t = 0; t < j->steps && !pni_watch_leaves(&watch, rows * hidden * hidden); t++) {
     REAL *restrict out = at(j, j->h, t, begin, hidden);
     for (int64_t i = 0; i < rows; i++) memcpy(gh + i * width, j->b, (size_t)width * sizeof *gh);
-    multiply(rows, width, hidden, h, j->w, true, gh);
+    multiply(&watch, rows, width, hidden, h, j->w, true, gh);
     gru_compute(g, rows, hidden, at(j, j->gi, t, begin, width), gh);
     for (int64_t i = 0; i < rows; i++)
       for (int64_t k = 0; k < hidden; k++) {
@@ -101,7 +107,7 @@ static void gru_adjoint(void *data, int64_t begin, int64_t end) {
     gru_compute(g, rows, hidden, at(j, j->gi, t, begin, width), dgh);
     for (int64_t e = 0; e < size; e++) carry[e] += d[e];
     gru_back(g, rows, hidden, h, carry, at(j, j->dgi, t, begin, width), dgh);
-    multiply(rows, hidden, width, dgh, j->w, true, carry);
+    multiply(&watch, rows, hidden, width, dgh, j->w, true, carry);
   }
 }
 
@@ -145,7 +151,7 @@ static void lstm(void *data, int64_t begin, int64_t end) {
     REAL *restrict out = at(j, j->h, t, begin, hidden), *restrict cell = at(j, j->c, t, begin, hidden);
     lstm_step(j, t, begin, &l);
     memcpy(gate, at(j, j->gi, t, begin, width), (size_t)(rows * width) * sizeof *gate);
-    multiply(rows, width, hidden, h, j->w, true, gate);
+    multiply(&watch, rows, width, hidden, h, j->w, true, gate);
     lstm_compute(l, rows, hidden, gate);
     for (int64_t i = 0; i < rows; i++)
       for (int64_t k = 0; k < hidden; k++) {
@@ -200,7 +206,7 @@ static void lstm_adjoint(void *data, int64_t begin, int64_t end) {
       dc[e] += gc[e];
     }
     lstm_back(l, rows, hidden, before, dh, dc, da);
-    multiply(rows, hidden, width, da, j->w, false, dh);
+    multiply(&watch, rows, hidden, width, da, j->w, false, dh);
   }
 }
 

@@ -146,7 +146,8 @@ static bool must_stop(job *j, int64_t s) {
 static void forwards(walk *w) {
   job *j = w->j;
   int64_t steps = j->q->steps;
-  pni_kalman_lanes lanes = {.count = w->count, .number = w->number};
+  pni_watch watch = {.c = j->c};
+  pni_kalman_lanes lanes = {.count = w->count, .number = w->number, .watch = &watch};
   for (int64_t s = 0; s < steps && !must_stop(j, s); s++) {
     w->t = j->q->reverse ? steps - 1 - s : s;
     lanes.first = w->opens && s == 0;
@@ -159,6 +160,7 @@ static void forwards(walk *w) {
       lanes.scratch = scratch;
       scratch += j->stage_bytes[g];
       j->group(&j->stage[g].s, &lanes);
+      if (watch.left) return;
       if (any_failed(w, &lanes)) {
         report(j, w, &lanes);
         return;
@@ -247,7 +249,8 @@ static void keep_first(const walk *w) {
 static void backwards(walk *w) {
   job *j = w->j;
   int64_t steps = j->q->steps;
-  pni_kalman_lanes lanes = {.count = w->count, .number = w->number, .scratch = w->scratch};
+  pni_watch watch = {.c = j->c};
+  pni_kalman_lanes lanes = {.count = w->count, .number = w->number, .scratch = w->scratch, .watch = &watch};
   for (int l = 0; l < w->count; l++) memset(w->rows[l], 0, (size_t)(j->row * j->size));
   for (int64_t s = steps - 1; s >= 0 && !must_stop(j, s); s--) {
     w->t = j->q->reverse ? steps - 1 - s : s;
@@ -258,6 +261,7 @@ static void backwards(walk *w) {
     set_in(w, 0, s, &lanes);
     set_out(w, &lanes);
     j->group(&j->stage[0].s, &lanes);
+    if (watch.left) return;
     if (any_failed(w, &lanes)) {
       report(j, w, &lanes);
       return;

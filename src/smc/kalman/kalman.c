@@ -99,7 +99,8 @@ static void set_out(const job *j, pni_kalman_lanes *g, int l, int64_t i, int64_t
 static void run(void *data, int64_t begin, int64_t end) {
   job *j = data;
   int64_t shard = begin / j->grain;
-  pni_kalman_lanes group = {.scratch = j->scratch + shard * j->scratch_bytes};
+  pni_watch watch = {.c = j->c};
+  pni_kalman_lanes group = {.scratch = j->scratch + shard * j->scratch_bytes, .watch = &watch};
   for (int64_t g = begin; g < end && !pni_leaves(j->c); g++) {
     int64_t first = g * j->lanes;
     group.count = (int)(j->count - first < j->lanes ? j->count - first : j->lanes);
@@ -109,6 +110,7 @@ static void run(void *data, int64_t begin, int64_t end) {
     for (int k = 0; k < j->s.nin; k++) set_in(j, &group, k, first);
     for (int l = 0; l < group.count; l++) set_out(j, &group, l, first + l, shard);
     j->group(&j->s, &group);
+    if (watch.left) return;
     for (int l = 0; l < group.count; l++)
       if (group.info[l]) report(j, first + l, group.info[l] == PNI_LANE_NOT_FINITE ? CODE_NAN : group.info[l]);
   }

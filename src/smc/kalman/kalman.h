@@ -61,6 +61,7 @@ typedef struct pni_kalman_lanes {
   const void *in[PNI_KALMAN_INPUTS][PNI_LANE_COUNT];
   void *out[PNI_KALMAN_INPUTS][PNI_LANE_COUNT];
   void *scratch;
+  pni_watch *watch; /* NULL: nobody looks at the clock. Where the rest was left nothing that was computed counts */
   int info[PNI_LANE_COUNT];
 } pni_kalman_lanes;
 /* Groups come in rounds of this many filters, whose sums of gradients stand apart: the most lanes of a type. */

@@ -50,26 +50,34 @@ INLINE void OF(strip)(MATRIX z, MATRIX x, MATRIX y, int inner, int i, int to, in
 #ifdef GEMM
 /* z = x y, z += x y or z -= x y with x [n, inner], y [inner, k] by BLAS; elements of a row of z stand side by side.
  * What has one row may have any distance between rows. */
-FN void OF(product)(MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k, int how, bool lower) {
+FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k, int how, bool lower) {
+  enum { MOST = 1 << 29, PER_STEP = 16 }; /* multiplications at a time, some hundredths of a second, and in a step */
   bool tx = x.col != 1, ty = y.col != 1;
   int ldx = tx ? x.col : n == 1 ? inner : x.row, ldy = ty ? y.col : inner == 1 ? k : y.row;
-  unsigned before = FLUSH();
-  GEMM(CblasRowMajor, tx ? CblasTrans : CblasNoTrans, ty ? CblasTrans : CblasNoTrans, n, k, inner,
-       how == NAME(SUBTRACT) ? -1 : 1, (const REAL *)x.at, ldx, (const REAL *)y.at, ldy, how == NAME(SET) ? 0 : 1,
-       (REAL *)z.at, z.row);
-  KEEP(before);
+  int64_t row = (int64_t)inner * k, most = MOST / (row + 1) + 1;
+  for (int64_t i = 0; i < n; i += most) {
+    int64_t rows = n - i < most ? n - i : most;
+    if (LEAVES(g, rows * row / PER_STEP)) return;
+    unsigned before = FLUSH();
+    GEMM(CblasRowMajor, tx ? CblasTrans : CblasNoTrans, ty ? CblasTrans : CblasNoTrans, (int)rows, k, inner,
+         how == NAME(SUBTRACT) ? -1 : 1, (const REAL *)(x.at + i * x.row), ldx, (const REAL *)y.at, ldy,
+         how == NAME(SET) ? 0 : 1, (REAL *)(z.at + i * z.row), z.row);
+    KEEP(before);
+  }
   (void)lower;
 }
 #else
 /* z = x y, z += x y or z -= x y with x [n, inner], y [inner, k]. lower: of the columns only those up to the
  * diagonal's need be right. */
-PRODUCT_FN void OF(product)(MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k, int how, bool lower) {
+PRODUCT_FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k, int how,
+                            bool lower) {
   int i = 0;
 #if WIDTH == AVX512
   EACH for (; i + 4 <= n; i += 4) OF(strip)(z, x, y, inner, i, lower && i + 4 < k ? i + 4 : k, how, 4);
 #endif
   EACH for (; i + 2 <= n; i += 2) OF(strip)(z, x, y, inner, i, lower && i + 2 < k ? i + 2 : k, how, 2);
   if (i < n) OF(strip)(z, x, y, inner, i, lower && i + 1 < k ? i + 1 : k, how, 1);
+  (void)g;
 }
 #endif
 
@@ -94,20 +102,22 @@ INLINE void OF(unit)(VEC *x, int n) {
 }
 
 /* x = L^-1 x or, upper, L^-T x, for x [n, k] and a lower triangle with the reciprocals of its diagonal given. */
-INLINE void OF(substitute)(const VEC *l, const VEC *inverse, bool upper, VEC *x, int n, int k) {
+INLINE void OF(substitute)(const STATE *g, const VEC *l, const VEC *inverse, bool upper, VEC *x, int n, int k) {
   EACH for (int step = 0; step < n; step++) {
     int i = upper ? n - 1 - step : step;
     EACH for (int c = 0; c < k; c++) {
+      if (LEAVES(g, n)) return;
       VEC s = x[i * k + c];
       EACH for (int j = BOUND(upper ? i + 1 : 0, 0); j < BOUND(upper ? n : i, n); j++) if (upper ? j > i : j < i) s -=
           l[upper ? j * n + i : i * n + j] * x[j * k + c];
       x[i * k + c] = s * inverse[i];
     }
   }
+  (void)g;
 }
 
 /* The lower triangle of l, positive definite, becomes L as in lane_real.h. */
-INLINE void OF(cholesky)(VEC *l, VEC *inverse, int n, MASK *info) {
+INLINE void OF(cholesky)(const STATE *g, VEC *l, VEC *inverse, int n, MASK *info) {
   EACH for (int j = 0; j < n; j++) {
     VEC d = l[j * n + j];
     EACH for (int k = 0; k < j; k++) d -= l[j * n + k] * l[j * n + k];
@@ -116,11 +126,13 @@ INLINE void OF(cholesky)(VEC *l, VEC *inverse, int n, MASK *info) {
     l[j * n + j] = d;
     inverse[j] = 1 / d;
     EACH for (int i = j + 1; i < n; i++) {
+      if (LEAVES(g, j + 1)) return;
       VEC s = l[i * n + j];
       EACH for (int k = 0; k < j; k++) s -= l[i * n + k] * l[j * n + k];
       l[i * n + j] = s * inverse[j];
     }
   }
+  (void)g;
 }
 
 /* ---- predict ---- */
@@ -131,10 +143,10 @@ STAGE_FN void OF(predict)(STATE *g, VEC *const *in, const VEC *cov, VEC *mean_ou
   ROOM(t, N * N);
   MATRIX a = ROWS_OF(in[2], n), to = ROWS_OF(cov_out, n);
   OF(copy)(mean_out, in[3], n);
-  OF(product)(ROWS_OF(mean_out, 1), a, ROWS_OF(in[0], 1), n, n, 1, NAME(ADD), false);
-  OF(product)(ROWS_OF(t, n), a, ROWS_OF((VEC *)cov, n), n, n, n, NAME(SET), false);
+  OF(product)(g, ROWS_OF(mean_out, 1), a, ROWS_OF(in[0], 1), n, n, 1, NAME(ADD), false);
+  OF(product)(g, ROWS_OF(t, n), a, ROWS_OF((VEC *)cov, n), n, n, n, NAME(SET), false);
   OF(symmetric_part)(cov_out, in[4], n);
-  OF(product)(to, ROWS_OF(t, n), TRANSPOSED(a), n, n, n, NAME(ADD), true);
+  OF(product)(g, to, ROWS_OF(t, n), TRANSPOSED(a), n, n, n, NAME(ADD), true);
   OF(mirror)(cov_out, n);
   (void)g;
 }
@@ -162,23 +174,23 @@ STAGE_FN void OF(innovation)(const STATE *g, const UPDATE *x, VEC *const *in, co
   VEC zero = {0};
   OF(symmetric_part)(x->r, in[3], p);
   EACH for (int i = 0; i < p; i++) x->v[i] = in[0][i] - in[2][i];
-  OF(product)(ROWS_OF(x->v, 1), ROWS_OF(in[1], n), ROWS_OF((VEC *)x->mean, 1), p, n, 1, NAME(SUBTRACT), false);
+  OF(product)(g, ROWS_OF(x->v, 1), ROWS_OF(in[1], n), ROWS_OF((VEC *)x->mean, 1), p, n, 1, NAME(SUBTRACT), false);
   OF(copy)(x->c, in[1], n * p);
   if (observed) NAME(leave_out)(observed, x->c, x->v, x->r, n, p);
   MATRIX c = ROWS_OF(x->c, n), u = ROWS_OF(x->u, n);
-  OF(product)(u, c, ROWS_OF((VEC *)x->cov, n), p, n, n, NAME(SET), false);
+  OF(product)(g, u, c, ROWS_OF((VEC *)x->cov, n), p, n, n, NAME(SET), false);
   OF(copy)(x->s, x->r, p * p);
-  OF(product)(ROWS_OF(x->s, p), u, TRANSPOSED(c), p, n, p, NAME(ADD), true);
+  OF(product)(g, ROWS_OF(x->s, p), u, TRANSPOSED(c), p, n, p, NAME(ADD), true);
   OF(mirror)(x->s, p);
   EACH for (int i = 0; i < p * p; i++) {
     x->l[i] = x->s[i];
     zero += x->s[i] * 0;
   }
   NAME(check_sum)(&zero, info);
-  OF(cholesky)(x->l, x->inverse, p, info);
+  OF(cholesky)(g, x->l, x->inverse, p, info);
   OF(copy)(x->gain, x->u, n * p);
-  OF(substitute)(x->l, x->inverse, false, x->gain, p, n);
-  OF(substitute)(x->l, x->inverse, true, x->gain, p, n);
+  OF(substitute)(g, x->l, x->inverse, false, x->gain, p, n);
+  OF(substitute)(g, x->l, x->inverse, true, x->gain, p, n);
   (void)g;
 }
 
@@ -190,7 +202,7 @@ INLINE VEC OF(log_density)(STATE *g, const UPDATE *x, const VEC *observed) {
   ROOM(z, P);
   ROOM(diagonal, P);
   OF(copy)(z, x->v, p);
-  OF(substitute)(x->l, x->inverse, false, z, p, 1);
+  OF(substitute)(g, x->l, x->inverse, false, z, p, 1);
   EACH for (int i = 0; i < p; i++) {
     diagonal[i] = x->l[i * p + i];
     sum += z[i] * z[i] * (REAL)0.5;
@@ -208,11 +220,11 @@ STAGE_FN void OF(joseph)(STATE *g, const UPDATE *x, VEC *cov) {
   ROOM(kr, N * P);
   MATRIX gain = {x->gain, 1, n}, to = ROWS_OF(cov, n);
   OF(unit)(m, n);
-  OF(product)(ROWS_OF(m, n), gain, ROWS_OF(x->c, n), n, p, n, NAME(SUBTRACT), false);
-  OF(product)(ROWS_OF(t, n), ROWS_OF(m, n), ROWS_OF((VEC *)x->cov, n), n, n, n, NAME(SET), false);
-  OF(product)(ROWS_OF(kr, p), gain, ROWS_OF(x->r, p), n, p, p, NAME(SET), false);
-  OF(product)(to, ROWS_OF(t, n), TRANSPOSED(ROWS_OF(m, n)), n, n, n, NAME(SET), true);
-  OF(product)(to, ROWS_OF(kr, p), TRANSPOSED(gain), n, p, n, NAME(ADD), true);
+  OF(product)(g, ROWS_OF(m, n), gain, ROWS_OF(x->c, n), n, p, n, NAME(SUBTRACT), false);
+  OF(product)(g, ROWS_OF(t, n), ROWS_OF(m, n), ROWS_OF((VEC *)x->cov, n), n, n, n, NAME(SET), false);
+  OF(product)(g, ROWS_OF(kr, p), gain, ROWS_OF(x->r, p), n, p, p, NAME(SET), false);
+  OF(product)(g, to, ROWS_OF(t, n), TRANSPOSED(ROWS_OF(m, n)), n, n, n, NAME(SET), true);
+  OF(product)(g, to, ROWS_OF(kr, p), TRANSPOSED(gain), n, p, n, NAME(ADD), true);
   OF(mirror)(cov, n);
   (void)g;
 }
@@ -235,7 +247,7 @@ INLINE void OF(update)(STATE *g, const VEC *mean, const VEC *cov, VEC *const *in
   UPDATE_ROOM(x, mean, cov);
   OF(innovation)(g, &x, in, observed, info);
   OF(copy)(out, mean, n);
-  OF(product)(ROWS_OF(out, 1), (MATRIX){x.gain, 1, n}, ROWS_OF(x.v, 1), n, p, 1, NAME(ADD), false);
+  OF(product)(g, ROWS_OF(out, 1), (MATRIX){x.gain, 1, n}, ROWS_OF(x.v, 1), n, p, 1, NAME(ADD), false);
   OF(joseph)(g, &x, out + n);
   out += n + n * n;
   *out++ = OF(log_density)(g, &x, observed);
@@ -269,15 +281,15 @@ STAGE_FN void OF(predict_gradients)(STATE *g, const VEC *dm, const VEC *dp, cons
   const int n = N;
   ROOM(t, N * N);
   MATRIX a = ROWS_OF((VEC *)matrix, n);
-  if (grad[1] || grad[2]) OF(product)(ROWS_OF(t, n), ROWS_OF((VEC *)dp, n), a, n, n, n, NAME(SET), false);
-  if (grad[0]) OF(product)(ROWS_OF(grad[0], 1), TRANSPOSED(a), ROWS_OF((VEC *)dm, 1), n, n, 1, NAME(SET), false);
+  if (grad[1] || grad[2]) OF(product)(g, ROWS_OF(t, n), ROWS_OF((VEC *)dp, n), a, n, n, n, NAME(SET), false);
+  if (grad[0]) OF(product)(g, ROWS_OF(grad[0], 1), TRANSPOSED(a), ROWS_OF((VEC *)dm, 1), n, n, 1, NAME(SET), false);
   if (grad[1]) {
-    OF(product)(ROWS_OF(grad[1], n), TRANSPOSED(a), ROWS_OF(t, n), n, n, n, NAME(SET), true);
+    OF(product)(g, ROWS_OF(grad[1], n), TRANSPOSED(a), ROWS_OF(t, n), n, n, n, NAME(SET), true);
     OF(mirror)(grad[1], n);
   }
   if (grad[2]) {
     EACH for (int i = 0; i < n; i++) EACH for (int j = 0; j < n; j++) grad[2][i * n + j] = dm[i] * mean[j] * (REAL)0.5;
-    OF(product)(ROWS_OF(grad[2], n), ROWS_OF(t, n), ROWS_OF((VEC *)cov, n), n, n, n, NAME(ADD), false);
+    OF(product)(g, ROWS_OF(grad[2], n), ROWS_OF(t, n), ROWS_OF((VEC *)cov, n), n, n, n, NAME(ADD), false);
     EACH for (int i = 0; i < n * n; i++) grad[2][i] *= 2;
   }
   (void)g;
@@ -288,9 +300,9 @@ INLINE void OF(noise_gradient)(STATE *g, const UPDATE *x, const VEC *w, const VE
   const int n = N, p = P;
   ROOM(inverse, P * P);
   OF(unit)(inverse, p);
-  OF(substitute)(x->l, x->inverse, false, inverse, p, p);
-  OF(substitute)(x->l, x->inverse, true, inverse, p, p);
-  OF(product)(ROWS_OF(dr, p), ROWS_OF(kg, n), (MATRIX){x->gain, 1, n}, p, n, p, NAME(SET), true);
+  OF(substitute)(g, x->l, x->inverse, false, inverse, p, p);
+  OF(substitute)(g, x->l, x->inverse, true, inverse, p, p);
+  OF(product)(g, ROWS_OF(dr, p), ROWS_OF(kg, n), (MATRIX){x->gain, 1, n}, p, n, p, NAME(SET), true);
   EACH for (int i = 0; i < p; i++) EACH for (int j = 0; j <= i; j++) {
     VEC density = (w[i] * w[j] - inverse[i * p + j]) * dl, cross = ka[i] * w[j] + w[i] * ka[j];
     dr[i * p + j] += (density - cross) * (REAL)0.5;
@@ -312,30 +324,30 @@ STAGE_FN void OF(update_gradients)(STATE *g, const UPDATE *u, const VEC *dm, con
   ROOM(rc, N * P);
   MATRIX c = ROWS_OF(u->c, n), gain = ROWS_OF(u->gain, n);
   OF(copy)(w, u->v, p);
-  OF(substitute)(u->l, u->inverse, false, w, p, 1);
-  OF(substitute)(u->l, u->inverse, true, w, p, 1);
-  OF(product)(ROWS_OF(ka, 1), gain, ROWS_OF((VEC *)dm, 1), p, n, 1, NAME(SET), false);
-  OF(product)(ROWS_OF(kg, n), gain, ROWS_OF((VEC *)dp, n), p, n, n, NAME(SET), false);
+  OF(substitute)(g, u->l, u->inverse, false, w, p, 1);
+  OF(substitute)(g, u->l, u->inverse, true, w, p, 1);
+  OF(product)(g, ROWS_OF(ka, 1), gain, ROWS_OF((VEC *)dm, 1), p, n, 1, NAME(SET), false);
+  OF(product)(g, ROWS_OF(kg, n), gain, ROWS_OF((VEC *)dp, n), p, n, n, NAME(SET), false);
   OF(noise_gradient)(g, u, w, ka, kg, dl, dr);
-  OF(product)(ROWS_OF(rc, n), ROWS_OF(dr, p), c, p, p, n, NAME(SET), false);
+  OF(product)(g, ROWS_OF(rc, n), ROWS_OF(dr, p), c, p, p, n, NAME(SET), false);
   EACH for (int i = 0; i < p; i++) {
     e[i] = ka[i] - dl * w[i];
     EACH for (int j = 0; j < n; j++) kg[i * n + j] = w[i] * dm[j] * (REAL)0.5 - kg[i * n + j]; /* Z */
   }
   if (grad[0]) {
     OF(copy)(grad[0], dm, n);
-    OF(product)(ROWS_OF(grad[0], 1), TRANSPOSED(c), ROWS_OF(e, 1), n, p, 1, NAME(SUBTRACT), false);
+    OF(product)(g, ROWS_OF(grad[0], 1), TRANSPOSED(c), ROWS_OF(e, 1), n, p, 1, NAME(SUBTRACT), false);
   }
   if (grad[3]) {
     ROOM(t, N * P);
     EACH for (int i = 0; i < n * p; i++) t[i] = (kg[i] + rc[i]) * 2;
     EACH for (int i = 0; i < p; i++) EACH for (int j = 0; j < n; j++) grad[3][i * n + j] = -e[i] * u->mean[j];
-    OF(product)(ROWS_OF(grad[3], n), ROWS_OF(t, n), ROWS_OF((VEC *)u->cov, n), p, n, n, NAME(ADD), false);
+    OF(product)(g, ROWS_OF(grad[3], n), ROWS_OF(t, n), ROWS_OF((VEC *)u->cov, n), p, n, n, NAME(ADD), false);
   }
   if (grad[1]) {
     ROOM(t, N * N);
     EACH for (int i = 0; i < n * p; i++) kg[i] += rc[i] * (REAL)0.5; /* Y */
-    OF(product)(ROWS_OF(t, n), TRANSPOSED(c), ROWS_OF(kg, n), n, p, n, NAME(SET), false);
+    OF(product)(g, ROWS_OF(t, n), TRANSPOSED(c), ROWS_OF(kg, n), n, p, n, NAME(SET), false);
     EACH for (int i = 0; i < n; i++) EACH for (int j = 0; j < n; j++) grad[1][i * n + j] =
         dp[i * n + j] + (t[i * n + j] + t[j * n + i]);
   }

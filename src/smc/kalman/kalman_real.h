@@ -27,6 +27,15 @@ typedef struct NAME(group_state) {
 } NAME(group_state);
 #define STATE NAME(group_state)
 
+/* Small states take no time that counts. Of large ones each loop looks at the clock: is the rest to be left? */
+#ifdef GEMM
+#define LEAVES(g, steps) ((g)->lanes->watch && pni_watch_leaves((g)->lanes->watch, (steps)))
+#define WATCH(g)         ((g)->lanes->watch)
+#else
+#define LEAVES(g, steps) false
+#define WATCH(g)         NULL
+#endif
+
 FN VEC *NAME(take)(STATE *g, int vectors) {
   VEC *x = g->free;
   g->free += vectors;
@@ -136,13 +145,13 @@ FN void NAME(root_predict)(STATE *g, VEC *out, MASK *info) {
   VEC *x = NAME(take)(g, 2 * n * n), zero = {0};
   MATRIX a = ROWS_OF(g->at[2], n);
   for (int i = 0; i < n; i++) out[i] = g->at[3][i];
-  NAME(product_any)(ROWS_OF(out, 1), a, ROWS_OF(g->at[0], 1), n, n, 1, NAME(ADD), false);
-  NAME(product_any)(ROWS_OF(x, 2 * n), a, ROWS_OF(g->at[1], n), n, n, n, NAME(SET), false);
+  NAME(product_any)(g, ROWS_OF(out, 1), a, ROWS_OF(g->at[0], 1), n, n, 1, NAME(ADD), false);
+  NAME(product_any)(g, ROWS_OF(x, 2 * n), a, ROWS_OF(g->at[1], n), n, n, n, NAME(SET), false);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) x[i * 2 * n + n + j] = g->at[4][i * n + j];
   for (int i = 0; i < 2 * n * n; i++) zero += x[i] * 0;
   NAME(check_sum)(&zero, info);
-  NAME(triangularise)(x, n, 2 * n);
+  NAME(triangularise)(x, n, 2 * n, WATCH(g));
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) out[n + i * n + j] = x[i * 2 * n + j];
 }
@@ -153,7 +162,7 @@ FN void NAME(root_array)(STATE *g, const VEC *observed, VEC *x, VEC *v, int widt
   const VEC none = {0}, one = none + 1;
   VEC *c = g->at[3], *l = g->at[1], zero = {0};
   for (int i = 0; i < (p + n) * width; i++) x[i] = none;
-  NAME(product_any)(ROWS_OF(x + width - n, width), ROWS_OF(c, n), ROWS_OF(l, n), p, n, n, NAME(SET), false);
+  NAME(product_any)(g, ROWS_OF(x + width - n, width), ROWS_OF(c, n), ROWS_OF(l, n), p, n, n, NAME(SET), false);
   for (int i = 0; i < p; i++) {
     MASK here = observed ? observed[i] != 0 : one != 0;
     VEC *row = x + i * width;
@@ -173,9 +182,9 @@ FN void NAME(root_update)(STATE *g, const VEC *observed, VEC *out, MASK *info) {
   VEC *x = NAME(take)(g, (n + p) * width), *v = NAME(take)(g, p), *d = NAME(take)(g, p), *inverse = NAME(take)(g, p);
   VEC squares = {0}, count = squares + (REAL)p, one = squares + 1;
   for (int i = 0; i < p; i++) v[i] = g->at[2][i] - g->at[4][i];
-  NAME(product_any)(ROWS_OF(v, 1), ROWS_OF(g->at[3], n), ROWS_OF(g->at[0], 1), p, n, 1, NAME(SUBTRACT), false);
+  NAME(product_any)(g, ROWS_OF(v, 1), ROWS_OF(g->at[3], n), ROWS_OF(g->at[0], 1), p, n, 1, NAME(SUBTRACT), false);
   NAME(root_array)(g, observed, x, v, width, info);
-  NAME(triangularise)(x, n + p, width);
+  NAME(triangularise)(x, n + p, width, WATCH(g));
   for (int i = 0; i < p; i++) {
     d[i] = x[i * width + i];
     NAME(check_pivot)(&d[i], 1, i, info);
@@ -187,7 +196,7 @@ FN void NAME(root_update)(STATE *g, const VEC *observed, VEC *out, MASK *info) {
   }
   for (int i = 0; i < n; i++) out[i] = g->at[0][i];
   MATRIX gain = ROWS_OF(x + p * width, width);
-  NAME(product_any)(ROWS_OF(out, 1), gain, ROWS_OF(v, 1), n, p, 1, NAME(ADD), false);
+  NAME(product_any)(g, ROWS_OF(out, 1), gain, ROWS_OF(v, 1), n, p, 1, NAME(ADD), false);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) out[n + i * n + j] = x[(p + i) * width + p + j];
   out[n + n * n] = -(squares + NAME(log_products)(d, p) + count * (REAL)0.91893853320467274178);
@@ -254,4 +263,6 @@ static TARGET void NAME(group)(const pni_kalman *s, pni_kalman_lanes *lanes) {
 #undef ROWS_OF
 #undef TRANSPOSED
 #undef STATE
+#undef LEAVES
+#undef WATCH
 #include "../../tensor/lane/lane_end.h"

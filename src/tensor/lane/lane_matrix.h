@@ -8,6 +8,7 @@
 #ifndef PN_TENSOR_LANE_LANE_MATRIX_H
 #define PN_TENSOR_LANE_LANE_MATRIX_H
 
+#include "../../base/clock.h"
 #include "../lapack/lapack.h"
 
 /* Orders: of any problem, of a product, columns of a matrix that is made triangular; lanes at most. */

@@ -143,7 +143,7 @@ FN void NAME(run_tria)(const pni_lane_matrix *s, VEC *m, int count, const void *
   NAME(interleave)(m, a, n, k, s->a_row, s->a_col);
   for (int i = 0; i < n * k; i++) zero += m[i] * 0;
   NAME(check_sum)(&zero, info);
-  NAME(triangularise)(m, n, k);
+  NAME(triangularise)(m, n, k, NULL);
   for (int i = 1; i < n; i++)
     for (int j = 0; j < n; j++) m[i * n + j] = m[i * k + j];
   NAME(deinterleave)(out, count, m, n * n);

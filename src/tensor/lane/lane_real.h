@@ -136,13 +136,14 @@ FN void NAME(rotation)(VEC *a, VEC b, VEC *cosine, VEC *sine) {
 }
 
 /* x [n, k], k >= n, becomes [l 0] by rotations of two columns each. Other than reflections these keep small elements
- * that stand beside large ones to all their digits. */
-FN void NAME(triangularise)(VEC *x, int n, int k) {
+ * that stand beside large ones to all their digits. watch: may be NULL. */
+FN void NAME(triangularise)(VEC *x, int n, int k, pni_watch *watch) {
   const VEC one = (VEC){0} + 1;
   for (int i = 0; i < n; i++) {
     VEC *u = x + i * k, c, s;
     for (int j = i + 1; j < k; j++) {
       if (NAME(all_zero)(u + j)) continue;
+      if (watch && pni_watch_leaves(watch, n - i)) return;
       NAME(rotation)(u + i, u[j], &c, &s);
       u[j] = (VEC){0};
       for (VEC *y = u + k; y < x + n * k; y += k) {
