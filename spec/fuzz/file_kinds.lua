@@ -325,7 +325,7 @@ local forecasters = {
   rsgls_issm = with { states = false, seasonal = { 2 } },
   kvae = { latent = 1, state = 2, base = 2, units = 3, hidden = { 4 }, belief_draws = 2 },
 }
-local function own_networks() return { encoder = nn.linear(1, 4), decoder = nn.linear(2, 1) } end
+local function own_networks() return { encoder = nn.linear(1, 4), decoder = nn.linear(2, 2) } end
 
 kinds.kvae_own = {
   make = function(path)

@@ -302,6 +302,16 @@ describe("a Kalman variational autoencoder", function()
       assert.is_false(ok)
       assert.truthy(message:find(pattern), message)
     end
+    for pattern, given in pairs {
+      ["kvae: encoder must give 4 numbers for each observation, got 3"] = { encoder = nn.linear(2, 3),
+        decoder = nn.linear(2, 4) },
+      ["kvae: decoder must give 4 numbers for each observation, got 2"] = { encoder = nn.linear(2, 4),
+        decoder = nn.linear(2, 2) },
+    } do
+      given.covariates = 0
+      local own = small(given)
+      assert.error_matches(function() own:log_evidence { y = pn.randn { 4, 3, 2 } } end, pattern)
+    end
     local path, b = os.tmpname(), { y = pn.randn { 4, 3, 2 } }
     assert(m:save(path))
     assert.error_matches(function() pn.restore(path) end, "restore: option 'd?e?n?coder' is required")

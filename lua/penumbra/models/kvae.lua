@@ -21,7 +21,7 @@
 --- image       {rows, columns}: images of that size, divisible by 8, and networks of convolutions instead: three with
 ---             stride 2 and `filters` (32) channels, and three of 4 filters with subpixel shuffles back
 --- encoder, decoder   networks of one's own: y [N, p] -> [N, 2 latent] and z [N, latent] -> [N, width p], width as of
----             the output; such a model has state() and load_state(), but no save
+---             the output; pn.restore asks for them again
 --- output      "normal", "student_t", "bernoulli" (pixels 0 or 1; scaling = "none") or another of pn.nn.likelihood
 --- latent_variance   the most that q may have, as 0.03: it is that times a sigmoid; absent: any
 --- noise       "shared": R and Q are the same always; "mixed": averages of K, by `average` of "scales", "variances" or
@@ -94,9 +94,17 @@ end
 
 -- ---- the parts ----
 
+-- (Networks of one's own may give anything.)
+local function check_width(role, out, want)
+  if out:size(-1) ~= want then
+    core.error(("kvae: %s must give %d numbers for each observation, got %d"):format(role, want, out:size(-1)))
+  end
+end
+
 -- q(z | y): mean and scale [T, B, latent].
 local function encode(self, b, features)
   local out = rowwise(self.encoder, beside(b.y, if_entered(self, "encoder", features)))
+  check_width("encoder", out, 2 * self.latent)
   local loc, raw = out:slice(-1, 1, self.latent), out:slice(-1, self.latent + 1, 2 * self.latent)
   local most = self.given.latent_variance
   return loc, ((most and raw:sigmoid() * most or raw:softplus():square()) + LEAST):sqrt()
@@ -104,7 +112,9 @@ end
 
 -- The decoder's output for z [..., latent].
 local function decode(self, z, features)
-  return rowwise(self.decoder, beside(z, if_entered(self, "decoder", features)))
+  local out = rowwise(self.decoder, beside(z, if_entered(self, "decoder", features)))
+  check_width("decoder", out, self.law.width * self.law.data)
+  return out
 end
 
 local function apply(a, x)
