@@ -108,15 +108,17 @@ local function loc_scale(out, n)
   return out:slice(-1, 1, n), positive(out:slice(-1, n + 1, 2 * n))
 end
 
--- Mean and scale of q(e_t): of what features give (see told_of) and the prior's mean f and gain g.
-local function disturbance(self, given, f, g)
-  local net, n = self.disturbance, self.latent
+-- A step of q: z_t, and mean, scale and draw of e_t, of what features give (see told_of), the prior's mean f and gain g
+-- and noise.
+local function later_step(self, given, f, g, noise)
+  local net = self.disturbance
   local out = net.from_state and net.from_state(f) + given or given
-  local loc, scale = loc_scale(net.rest and net.rest(out) or out, n)
+  local loc, scale = loc_scale(net.rest and net.rest(out) or out, self.latent)
+  local x = loc + scale * noise
   if net.from_state then
-    return loc, scale
+    return f + g * x, loc, scale, x
   end
-  return (loc - f) / g, scale / g -- they were of z_t itself
+  return x, (loc - f) / g, scale / g, (x - f) / g -- it was of z_t itself
 end
 
 -- The first step: z_1, and what the bound or the weights lose by it, [N].
@@ -149,9 +151,8 @@ local function path_of(self, b, how)
   local terms = {}
   for t = 2, steps do
     local f, g = self.states:move(z[t - 1], at(controls, t - 1))
-    local loc, scale = disturbance(self, given[t], f, g)
-    local e = loc + scale * noise[t]
-    z[t] = f + g * e
+    local loc, scale, e
+    z[t], loc, scale, e = later_step(self, given[t], f, g, noise[t])
     local square = how.weighed and e:square() - noise[t]:square() or loc:square() + scale:square() - 1
     terms[t - 1] = (square * 0.5 - scale:log()):sum(-1)
   end
@@ -167,7 +168,7 @@ end
 local function bound_of(self, b, how)
   local z, lost = path_of(self, b, how)
   local draws = how.draws or 1
-  local observed = not b.complete and for_draws(b.observed, draws) or nil
+  local observed = (self.law or not b.complete) and for_draws(b.observed, draws) or nil
   return log_likelihood(self, z, for_draws(b.y, draws), observed):sum(1) - lost, z
 end
 
@@ -355,7 +356,7 @@ local function check_conditioning(o)
   if o.prefix and o.conditioning ~= "semi" then
     core.error "vssm: prefix is of conditioning 'semi' (that of 'partial' is 1)"
   end
-  o.prefix = options.whole("vssm", "prefix", o.prefix or 7, 1)
+  o.prefix = o.conditioning == "semi" and options.whole("vssm", "prefix", o.prefix or 7, 1) or nil
 end
 
 local function checked(given)
