@@ -17,7 +17,13 @@ local gap = {}
 local members = {
   flights = "surrogate",
   glyph_rows = "surrogate",
+  linear_gaussian = "linear_gaussian",
+  marginal_fit = "marginal_fit",
+  mask = "mask",
+  shared_posterior = "shared_posterior",
+  split = "shared_posterior",
   traffic_days = "surrogate",
+  univariate = "shared_posterior",
 }
 
 local function lazy_names()
