@@ -103,8 +103,13 @@ end
 
 -- ---- the true posterior of each step ----
 
--- {cov, gain, zeta, constant, offset} of each step: zeta [.., n, T p] and constant [.., n] of the message from x_t on,
--- offset what the transition adds; nil, message, code.
+-- x with a x = v for vectors v [..., n].
+local function solved(a, v)
+  return a:solve(v:unsqueeze(-1)):squeeze(-1)
+end
+
+-- {cov, gain, message, constant, offset} of each step: zeta is message [.., n, T p] times all of x and constant
+-- [.., n]; offset is what the transition adds; nil, message, code.
 local function true_posterior(s, steps)
   local T, p, out = s.steps, s.p, {}
   local unit = linear_system.unit(s.a, s.n)
@@ -124,12 +129,12 @@ local function true_posterior(s, steps)
     local blend = unit + o.q:matmul(precision)
     local cov = symmetric(blend:solve(o.q))
     out[t] = { cov = cov, message = joint_law.padded(message, (t - 1) * p, 0), constant = constant,
-      gain = o.a and blend:solve(o.a), offset = o.b and blend:solve(o.b),
+      gain = o.a and blend:solve(o.a), offset = o.b and solved(blend, o.b),
       filtering_cov = symmetric((unit + o.q:matmul(j:matmul(o.c))):solve(o.q)) }
     if t > 1 then
       local a = mt(o.a)
       local back = unit + precision:matmul(o.q)
-      constant = apply(a, back:solve(o.b and constant - apply(precision, o.b) or constant))
+      constant = apply(a, solved(back, o.b and constant - apply(precision, o.b) or constant))
       message = a:matmul(back:solve(message))
       precision = symmetric(a:matmul(back:solve(precision:matmul(o.a))))
     end
