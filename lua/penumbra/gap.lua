@@ -15,6 +15,7 @@ local gap = {}
 
 -- single functions: name -> the module that has them
 local members = {
+  ceiling = "surrogate",
   discrete = "discrete",
   flights = "surrogate",
   glyph_rows = "surrogate",

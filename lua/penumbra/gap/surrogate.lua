@@ -19,6 +19,17 @@ local surrogate = {}
 
 local LOG_TAU = math.log(2 * math.pi)
 
+--- ceiling(scale): the most that log p(x_t | z_t) of normal observations with these standard deviations (a number, or a
+--- list: one for each element) can be, in nats a step; a number.
+function surrogate.ceiling(scale)
+  local sd = options.numbers("ceiling", "scale", scale)
+  sd = core.is_tensor(sd) and sd or core.tensor(sd)
+  if not sd:gt(0):all():item() then
+    core.error "ceiling: scale must be positive"
+  end
+  return -(sd:log() + LOG_TAU / 2):sum():item()
+end
+
 -- n, a generator and the dtype of a call of sample.
 local function read_sample(n, given)
   local o = options.check("sample", given, { seed = options.optional "number", generator = options.optional "generator",
@@ -85,7 +96,7 @@ function surrogate.flights(given)
     emission = core.eye(axes, 2 * axes), emission_cov = sd:square():diag_embed(),
     initial_mean = core.zeros { 2 * axes }, initial_cov = both(0.01, 0, 0, 1) }
   return setmetatable({ steps = steps, size = axes, system = s, noise_scale = sd,
-    ceiling = -(sd:log():sum():item() + axes * LOG_TAU / 2) }, flights_class)
+    ceiling = surrogate.ceiling(sd) }, flights_class)
 end
 
 -- ---- pictures row by row ----
@@ -232,7 +243,7 @@ function surrogate.traffic_days(given)
   local model = hmm.new { initial = { 1 - onset[1], onset[1] }, transition = core.tensor(transition),
     emission = distribution.normal(core.tensor(loc), core.tensor(scale)) }
   return setmetatable({ steps = DAY, size = 1, model = model, onset = onset, recovery = recovery, loc = loc,
-    scale = scale, ceiling = -math.log(math.min(scale[1], scale[2])) - LOG_TAU / 2 }, traffic_class)
+    scale = scale, ceiling = surrogate.ceiling(math.min(scale[1], scale[2])) }, traffic_class)
 end
 
 surrogate.methods = pictures
