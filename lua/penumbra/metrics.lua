@@ -166,8 +166,8 @@ end
 
 --- kernel_log_density(y, draws [, {bandwidth =}]): log density at y [...] of the law that draws [S, ...], shaped like
 --- y, come from, for each number of y by itself: the mean of normal densities around the draws. bandwidth: their
---- standard deviation; by default Silverman's (1986) 1.06 sd S^(-1/5) of the draws of that number. The estimate's law is
---- wider than that of the draws, by bandwidth^2 of variance.
+--- standard deviation; by default Silverman's (1986) 1.06 sd S^(-1/5) of the draws of that number. The estimate's law
+--- is wider than that of the draws, by bandwidth^2 of variance.
 function metrics.kernel_log_density(y, draws, given)
   local o = options.check("kernel_log_density", given, { bandwidth = options.optional "number" })
   options.draws("kernel_log_density", y, draws)

@@ -79,6 +79,9 @@
 ---     loc, mean      of a distribution
 ---     scale          standard deviation, or what a variable is measured in
 ---     scales         lowest and highest scale at the start
+---     scaling        what series are measured in, by name
+---     bandwidth      standard deviation of a kernel
+---     sample         whether draws are given instead of means
 ---     covariance     a matrix
 ---     noise          of observations: how it is parameterised, or its scale
 ---     noise_scale    its standard deviation
@@ -93,9 +96,14 @@
 --- Networks
 ---     hidden         sizes of hidden layers, a list
 ---     layers         how many, or a list
+---     bidirectional  whether recurrent layers run both ways
 ---     activation     by name
 ---     latent         numbers in a latent variable, a list where there are several
 ---     encoder, decoder      networks, or sizes of their hidden layers
+---     units          of a recurrent network
+---     features       units of the layer that inputs go through, or what a model sees of them
+---     output         what a network's outputs say of data: a likelihood
+---     flow_hidden    hidden units of a flow's networks
 ---     average        how matrices are averaged, by name
 ---     base           how many base matrices
 --- Sequential models
@@ -107,7 +115,8 @@
 ---     proposal       the law that particles are drawn from
 ---     lookahead      weights of particles by what comes next
 ---     resampling, threshold             the scheme, by name, and the share of particles below which it runs
----     conditioning   on what a switch looks, by name
+---     conditioning   on what a switch or an inference network looks, by name
+---     prefix         how many first steps inference of the first state sees
 ---     history        what is kept of earlier steps: whether, or how many
 ---     mixing         share of steps of another kind
 ---     target_accept  share of proposals that an adapted sampler takes

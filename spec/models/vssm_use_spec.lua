@@ -322,13 +322,16 @@ describe("bad input", function()
     refused("vssm: floor, the least gain, must be positive", { floor = 0 })
     refused("vssm: noise must be", { size = 3, noise = { 1, 2 } })
     refused("vssm: noise must be", { noise = -1 })
-    refused("vssm: mean 'first' needs at least size = 3 latent numbers, got 2", { size = 3, latent = 2, mean = "first" })
+    refused("vssm: mean 'first' needs at least size = 3 latent numbers, got 2", { size = 3, latent = 2,
+      mean = "first" })
     refused("vssm: mean and noise are of output 'normal'", { output = "bernoulli", noise = 0.2 })
     refused("vssm: output 'bernoulli' is of 0 and 1", { output = "bernoulli", scaling = "standard" })
     refused("vssm: hidden[2] must be a whole number", { hidden = { 3, 0 } })
     refused("vssm: activation must be a name or a list of 1", { activation = { "tanh", "relu" } })
     refused("vssm: hidden: unknown option 'transitions', did you mean 'transition'?", { hidden = { transitions = {} } })
-    refused("vssm: unknown option 'bidirectional'", { conditioning = "partial", bidirectional = true })
+    refused("vssm: bidirectional features would let 'partial' inference see what comes after t",
+      { conditioning = "partial", bidirectional = true })
+    refused("vssm: bidirectional is of conditioning 'full'", { conditioning = "full", bidirectional = false })
     refused("vssm: flow_hidden must be a list of 1 or 2 sizes, got 0", { flow_hidden = {} })
   end)
 
@@ -343,7 +346,8 @@ describe("bad input", function()
     local masked = pn.models.vssm { size = 1, latent = 2, units = 3, conditioning = case.lower(3) }
     assert.matches("conditioning is a mask of 3 steps, the series has 4", message_of(masked.bound, masked, { y = y }))
     assert.matches("sees: steps must be at most 3, got 4", message_of(masked.sees, masked, 1, 4))
-    assert.matches("lengths must lie between 1 and 4", message_of(masked.bound, masked, { y = y, lengths = { 1, 5, 2 } }))
+    assert.matches("lengths must lie between 1 and 4", message_of(masked.bound, masked, { y = y,
+      lengths = { 1, 5, 2 } }))
     local b = prepared_batch.read("spec", masked, { y = y:slice(1, 1, 2) })
     assert.is_true(vssm.bound_of(masked, b, {}):isfinite():all():item()) -- shorter ones are taken
   end)

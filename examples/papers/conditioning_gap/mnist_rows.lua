@@ -1,15 +1,15 @@
 --- Pictures read row by row (Bayer et al. 2021, section 5.3): a residual VSSM with partial and full inference on MNIST,
 --- binarised once, and on glyph rows, whose exact likelihood and exact classifier are known (pn.gap.glyph_rows).
 ---
----     penumbra mnist_rows.lua --data FOLDER --keep RUNS --results rows_runs.txt        100,000 updates, two seeds
----     penumbra mnist_rows.lua --keep RUNS --results rows_runs.txt --updates 3000       without --data glyph rows alone
----     penumbra mnist_rows.lua --data FOLDER --keep RUNS --results rows_runs.txt --show table and pictures of what is there
----     penumbra mnist_rows.lua --quick                                                  seconds, on glyph rows
+---     penumbra mnist_rows.lua --data FOLDER --keep RUNS --results rows_runs.txt    100,000 updates, two seeds
+---     penumbra mnist_rows.lua --keep RUNS --results rows_runs.txt --updates 3000   without --data glyph rows alone
+---     penumbra mnist_rows.lua --data FOLDER --keep RUNS --results rows_runs.txt --show    table and pictures
+---     penumbra mnist_rows.lua --quick                                              seconds, on glyph rows
 ---
 --- FOLDER holds train-images-idx3-ubyte.gz ... Settings are those of the document's tables D.1 (partial) and D.2 (full).
 --- The last 10,000 training images are for validation. For each model: the test bound (the mean of 10 draws), the
 --- importance weighted bound of 100 draws on 200 pictures, and the divergence of the classes of 10,000 samples from the
---- uniform law, by a strided LeNet5 that was trained on pictures binarised as the samples are (of glyphs by Bayes' rule).
+--- uniform law, by a strided LeNet5 trained on pictures binarised as the samples are (of glyphs by Bayes' rule).
 --- It writes rows.txt, and of samples rows_SET_KIND.png with the bars of classes in rows_classes.svg.
 local here = arg[0]:gsub("[^/]*$", "")
 local runs = dofile(here .. "vssm_runs.lua")

@@ -1,15 +1,15 @@
---- A random search over the document's space C.1 (Bayer et al. 2021) on the surrogate UAV-S: does the order of full, semi
---- and partial inference hang on one setting? The same draws of the space for each conditioning.
+--- A random search over the document's space C.1 (Bayer et al. 2021) on the surrogate UAV-S: does the order of full,
+--- semi and partial inference hang on one setting? The same draws of the space for each conditioning.
 ---
----     penumbra search.lua --results search_runs.txt                       24 configurations a conditioning, 3,000 updates
+---     penumbra search.lua --results search_runs.txt                       24 configurations each, 3,000 updates
 ---     penumbra search.lua --results search_runs.txt --part 1/2            of two processes on one file the first
 ---     penumbra search.lua --results search_runs.txt --configurations 8 --updates 800
 ---     penumbra search.lua --results search_runs.txt --show                what there is
 ---     penumbra search.lua --quick                                         seconds
 ---
 --- Each job is a line of the file of results; stopped, the search goes on where it stood. The score is the validation
---- bound, the mean of one draw of each of --test flights. It writes search.txt: the best of each conditioning, and in how
---- many configurations full is above semi and semi above partial.
+--- bound, the mean of one draw of each of --test flights. It writes search.txt: the best of each conditioning, and in
+--- how many configurations full is above semi and semi above partial.
 local here = arg[0]:gsub("[^/]*$", "")
 local runs = dofile(here .. "vssm_runs.lua")
 local pn = require "penumbra"
@@ -27,8 +27,8 @@ local function configuration(k)
   local function one(list) return list[pn.randint(1, #list + 1, { 1 }, { generator = g }):item()] end
   local function two(list) return { one(list), one(list) } end
   local wide, sizes, names = { 16, 32, 64, 128, 192 }, { 16, 32, 64, 128 }, { "softsign", "softplus", "relu", "tanh" }
-  local c = { batch = one { 8, 16, 32, 64, 128 }, lr = one { 3e-3, 1e-3, 3e-4, 1e-4, 3e-5 }, beta1 = one { 0.5, 0.8, 0.9 },
-    latent = pn.randint(16, 33, { 1 }, { generator = g }):item(), flows = one { 2, 4, 8, 12 },
+  local c = { batch = one { 8, 16, 32, 64, 128 }, lr = one { 3e-3, 1e-3, 3e-4, 1e-4, 3e-5 },
+    beta1 = one { 0.5, 0.8, 0.9 }, latent = pn.randint(16, 33, { 1 }, { generator = g }):item(), flows = one { 2, 4, 8, 12 },
     flow_hidden = two { 8, 16, 32, 64 }, transition = one { "residual", "highway", "plain" }, prefix = 7,
     hidden = { emission = {} }, activation = {} }
   for _, network in ipairs { "transition", "initial", "disturbance", "prefix" } do
@@ -60,7 +60,8 @@ for k = 1, option.configurations do
     jobs[#jobs + 1] = { kind = kind, configuration = k, updates = option.updates }
   end
 end
-local all = experiment.runs { option = option, jobs = jobs, run = job_run, order = { "kind", "configuration", "updates" } }
+local all = experiment.runs { option = option, jobs = jobs, run = job_run,
+  order = { "kind", "configuration", "updates" } }
 
 -- ---- what there is ----
 

@@ -1,10 +1,10 @@
---- Days of traffic (Bayer et al. 2021, section 5.4) on the surrogate Traffic-S, whose exact likelihood and exact futures
---- are known (pn.gap.traffic_days), and on daily curves of a transformer's oil temperature (ETT): a residual VSSM with
---- full, semi (k = 7) and partial (k = 1) inference, settings of the document's tables E.2 to E.4.
+--- Days of traffic (Bayer et al. 2021, section 5.4) on the surrogate Traffic-S, whose exact likelihood and futures are
+--- known (pn.gap.traffic_days), and on daily curves of a transformer's oil temperature (ETT): a residual VSSM with full,
+--- semi (k = 7) and partial (k = 1) inference, settings of the document's tables E.2 to E.4.
 ---
 ---     penumbra traffic.lua --keep RUNS --results traffic_runs.txt                 150,000 updates, 181 and 10,000 days
 ---     penumbra traffic.lua --keep RUNS --results traffic_runs.txt --updates 10000 --days 10000
----     penumbra traffic.lua --data ETTh1.csv.gz --results traffic_runs.txt --days 0    curves of 24 hours, no exact value
+---     penumbra traffic.lua --data ETTh1.csv.gz --results traffic_runs.txt --days 0    curves of 24 hours
 ---     penumbra traffic.lua --keep RUNS --results traffic_runs.txt --show          table and picture of what there is
 ---     penumbra traffic.lua --quick                                                seconds
 ---
@@ -31,7 +31,7 @@ local function curves()
   return { y:slice(2, 1, a), y:slice(2, a + 1, b), y:slice(2, b + 1, days) }
 end
 
--- {train, validation, test}, each [T, n, 1], standardised by the first's mean and deviation, which come second and third.
+-- {train, validation, test}, each [T, n, 1], standardised by the first's mean and deviation: second and third.
 local function data_of(days)
   local parts = days > 0 and { (world:sample(days, { seed = 21 })), (world:sample(option.test, { seed = 22 })),
     (world:sample(option.test, { seed = 23 })) } or curves()

@@ -1,7 +1,7 @@
 --- Flights seen by position alone (Bayer et al. 2021, section 5.2) on the surrogate UAV-S, whose exact likelihood and
---- exact optimal gaps are known (pn.gap.flights): a residual VSSM with full, semi (k = 7) and partial (k = 1) inference.
+--- optimal gaps are known (pn.gap.flights): a residual VSSM with full, semi (k = 7) and partial (k = 1) inference.
 ---
----     penumbra uav.lua --keep RUNS --results uav_runs.txt            30,000 updates, three seeds; goes on where it stood
+---     penumbra uav.lua --keep RUNS --results uav_runs.txt            30,000 updates, three seeds; goes on where it was
 ---     penumbra uav.lua --keep RUNS --results uav_runs.txt --updates 4000 --seeds 1 --count 10240
 ---     penumbra uav.lua --keep RUNS --results uav_runs.txt --show     table and pictures of what there is
 ---     penumbra uav.lua --quick                                       seconds
@@ -97,8 +97,8 @@ report("%-8s %5s %8s %10s %10s %8s %10s %10s %9s %9s %9s", "", "seed", "updates"
 for _, kind in ipairs(experiment.words(option.conditionings)) do
   local optimal = ("%s%.3f"):format(kind == "semi" and ">" or "", gap_of(kind).gap:item())
   for _, r in ipairs(experiment.find(all, { kind = kind })) do
-    report("%-8s %5d %8d %10.3f %10.3f %8.3f %10s %10.3f %9.3f %9.3f %9.1f", kind, r.seed, r.updates, r.bound, r.missing,
-      r.missing_se, optimal, r.iwae, r.density, r.coverage, r.fit_minutes)
+    report("%-8s %5d %8d %10.3f %10.3f %8.3f %10s %10.3f %9.3f %9.3f %9.1f", kind, r.seed, r.updates, r.bound,
+      r.missing, r.missing_se, optimal, r.iwae, r.density, r.coverage, r.fit_minutes)
   end
 end
 
@@ -112,9 +112,8 @@ local function picture()
       local _, paths, density = predictions(saved)
       local q = pn.metrics.quantiles(paths:select(3, 1):select(-1, 1):contiguous(), { 0.05, 0.5, 0.95 }):to "float64"
       local later = t:slice(1, option.prefix + 1, world.steps)
-      band[#band + 1] = pn.plot.panel { pn.plot.line(later, q[1], { label = kind .. ", 5 %" }), pn.plot.line(later, q[2], {
-        label = kind .. ", median" }), pn.plot.line(later, q[3], { label = kind .. ", 95 %" }),
-        pn.plot.line(t, test:select(2, 1):select(2, 1):contiguous():to "float64", { label = "flight" }), title = kind }
+      band[#band + 1] = pn.plot.panel { title = kind, pn.plot.fan(later, q, { label = "90 % of draws" }),
+        pn.plot.line(t, test:select(2, 1):select(2, 1):contiguous():to "float64", { label = "flight" }) }
       dens[#dens + 1] = pn.plot.histogram(density:sum(-1), { label = kind, density = true })
     end
   end

@@ -1,5 +1,5 @@
---- What uav.lua, mnist_rows.lua, traffic.lua and search.lua share: the selected settings of the document's appendices C,
---- D and E, training that goes on from a file, bounds. It does nothing when it is run by itself.
+--- What uav.lua, mnist_rows.lua, traffic.lua and search.lua share: the selected settings of the document's appendices
+--- C, D and E, training that goes on from a file, bounds. It does nothing when it is run by itself.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):gsub("[^/]*$", "")
 local experiment = dofile(here .. "../continual/experiment.lua")
@@ -12,8 +12,8 @@ runs.settings = {
   uav = {
     semi = { batch = 16, lr = 1e-3, beta1 = 0.9, latent = 22, flows = 12, flow_hidden = { 8, 8 },
       transition = "residual", prefix = 7, units = 128, hidden = { transition = { 16, 32 }, initial = { 16, 16 },
-      disturbance = { 64, 128 }, prefix = { 32, 32 }, emission = {} }, activation = { transition = { "tanh", "softplus" },
-      initial = { "tanh", "softsign" }, disturbance = { "tanh", "relu" }, prefix = { "softplus", "softsign" } } },
+      disturbance = { 64, 128 }, prefix = { 32, 32 }, emission = {} },
+      activation = { transition = { "tanh", "softplus" }, initial = { "tanh", "softsign" }, disturbance = { "tanh", "relu" }, prefix = { "softplus", "softsign" } } },
     full = { batch = 32, lr = 3e-3, beta1 = 0.8, latent = 20, flows = 12, flow_hidden = { 16, 8 },
       transition = "highway", units = 128, hidden = { transition = { 64, 16 }, initial = { 32, 128 },
       disturbance = { 128, 128 }, prefix = { 128, 32 }, emission = {} }, activation = { transition = "softplus",
@@ -61,8 +61,8 @@ function runs.model(setting, conditioning, more)
   return pn.models.vssm(o)
 end
 
---- elbo(model, batch, draws): the mean bound in nats a series, averaged over so many draws of each path, and its standard
---- error over the series.
+--- elbo(model, batch, draws): the mean bound in nats a series, averaged over so many draws of each path, and its
+--- standard error over the series.
 function runs.elbo(model, batch, draws)
   local each = model:bound(batch, { draws = draws, objective = "elbo", batch_size = 2000 * draws }):to "float64"
   return each:mean():item(), each:std():item() / math.sqrt(each:size(1)), each

@@ -2,7 +2,7 @@
 ---
 ---     z_1 = flow(loc + scale e_1),    z_t = f(z_(t-1), u_(t-1)) + g(z_(t-1), u_(t-1)) e_t,    e_t ~ N(0, 1)
 ---
----     local s = residual_states.new("vssm", { latent = 8, inputs = 0, transition = "residual", gain = "network", ... })
+---     local s = residual_states.new("vssm", { latent = 8, inputs = 0, transition = "residual", gain = "shared", ... })
 ---     s:start(e)           z_1 [N, n] of e [N, n]
 ---     s:undo(z)            e of z_1, and log |dz/de| [N]; n passes of a network for each layer of the flow
 ---     s:move(z, u)         f and g [N, n]
@@ -13,7 +13,7 @@
 ---   "highway"   c h(z, u) + (1 - c) z,  c = sigmoid(k(z, u))
 --- g is at least `floor`: with a gain of 0 the divergence of residuals says nothing about states. h, k and the gain of
 --- a network are outputs of the same hidden layers.
--- help: nowhere
+-- help: pn.models
 local bijector = require "penumbra.distribution.bijector"
 local core = require "penumbra.core"
 local network = require "penumbra.models.conditioned_features".network

@@ -17,6 +17,7 @@
 --- conditioning  "full": q sees the whole series; "semi": z_1 sees the first `prefix` (7) steps, z_t those up to t;
 ---               "partial": z_1 sees y_1, z_t those up to t; or a mask, bool [T, T], whose row t says what z_t sees.
 ---               What partial inference costs however good its networks are: pn.gap
+---               (bidirectional, whether features look backwards too, follows; another one is an error)
 --- markov        true: q of z_t sees z_(t-1), too; false: it does not (as STORN's, DKF's in its experiments)
 --- posterior     q of the first step: "noise", of e_1, with the divergence in closed form; "state", of z_1, whose prior
 ---               density takes n passes for each layer of the flow
@@ -143,10 +144,10 @@ local function path_of(self, b, how)
   local first, given = told_of(self, b, u, draws)
   local steps, count, n = b.steps, b.size * draws, self.latent
   local noise = how.noise or core.randn({ steps, count, n }, { dtype = self.dtype, generator = how.generator })
-  local controls, z, lost = for_draws(u, draws), {}, nil
-  z[1], lost = first_step(self, first, noise[1], how.weighed)
+  local controls, z1, lost = for_draws(u, draws), first_step(self, first, noise[1], how.weighed)
+  local z = { z1 }
   if steps == 1 then
-    return z[1]:unsqueeze(1), lost
+    return z1:unsqueeze(1), lost
   end
   local terms = {}
   for t = 2, steps do
@@ -214,11 +215,12 @@ function methods:sees(t, steps)
   return { observations = self.told:sees(t, steps), state = t > 1 and self.given.markov }
 end
 
---- inference_parameters(), generative_parameters(): the parameters of q alone, and of p alone; lists.
+--- inference_parameters(): the parameters of q alone, a list.
 function methods:inference_parameters()
   return parameters.list { self.told, self.initial, self.disturbance }
 end
 
+--- generative_parameters(): the parameters of p alone, a list.
 function methods:generative_parameters()
   return parameters.list { self.states, self.decoder, self.log_noise, self.inputs }
 end
@@ -291,6 +293,7 @@ vssm.path_of, vssm.log_likelihood, vssm.bound_of = path_of, log_likelihood, boun
 
 local own_options = {
   latent = 8, conditioning = options.any "full", prefix = options.optional "number", markov = true,
+  bidirectional = options.optional "boolean",
   posterior = options.choice("noise", "state"), transition = options.choice("residual", "plain", "highway"),
   gain = options.any "network", floor = 1e-4, flows = 4, flow_hidden = options.any { 16 },
   output = options.any "normal", mean = options.choice("network", "first"), noise = options.any "shared",
@@ -356,6 +359,13 @@ local function check_conditioning(o)
   if o.prefix and o.conditioning ~= "semi" then
     core.error "vssm: prefix is of conditioning 'semi' (that of 'partial' is 1)"
   end
+  local full = o.conditioning == "full"
+  if o.bidirectional and not full then
+    core.error(("vssm: bidirectional features would let %s inference see what comes after t: take "
+      .. "conditioning = 'full'"):format(type(o.conditioning) == "string" and "'" .. o.conditioning .. "'" or "masked"))
+  elseif o.bidirectional == false and full then
+    core.error "vssm: bidirectional is of conditioning 'full', whose features run both ways: take 'partial' or 'semi'"
+  end
   o.prefix = o.conditioning == "semi" and options.whole("vssm", "prefix", o.prefix or 7, 1) or nil
 end
 
@@ -385,7 +395,7 @@ end
 
 -- The emission: a network, and the noise of a normal one.
 local function add_emission(self, o, hidden, activation)
-  local how, width = { dtype = o.dtype }, 0
+  local how, width = { dtype = o.dtype }, nil
   if o.output ~= "normal" then
     self.law = emission.new("vssm", "output", o.output, o.size)
     width = self.law.width * o.size

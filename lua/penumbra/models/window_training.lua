@@ -55,9 +55,9 @@ end
 
 local fit_options = {
   series = options.required "table", steps = 2500, batch_size = options.optional "number",
-  window = options.optional "number", context = options.optional "number", lr = 5e-3, decay = 1e-2, beta1 = 0.9, beta2 = 0.95, clip = 10,
-  seed = options.optional "number", compile = true, checkpoint = options.optional "string", checkpoint_every = 100,
-  resume = false, on_step = options.optional "function", progress = options.any(false),
+  window = options.optional "number", context = options.optional "number", lr = 5e-3, decay = 1e-2, beta1 = 0.9,
+  beta2 = 0.95, clip = 10, seed = options.optional "number", compile = true, checkpoint = options.optional "string",
+  checkpoint_every = 100, resume = false, on_step = options.optional "function", progress = options.any(false),
 }
 
 local function read(self, given)
