@@ -210,6 +210,30 @@ describe("a bound", function()
     end
   end)
 
+  it("has the weights that the densities of paths give, which pn.gap.measure takes", function()
+    for _, o in ipairs { { posterior = "noise", gain = "network" }, { posterior = "state", gain = "shared" },
+      { posterior = "noise", gain = { 0.5, 2 }, markov = false }, { posterior = "state", gain = "network",
+        markov = false } } do
+      pn.seed(24)
+      o.size, o.latent, o.units, o.covariates, o.conditioning = 2, 2, 4, 1, "partial"
+      local m = pn.models.vssm(o)
+      local y = pn.where(pn.rand { 4, 3, 2 }:lt(0.2), pn.full({}, 0 / 0), pn.randn { 4, 3, 2 })
+      local b = m:prepared { y = y, inputs = pn.randn { 4, 3, 1 }, lengths = { 2, 4, 3 } }
+      local q = m:amortised_posterior()
+      local z, log_q = q:draw(b, 5, pn.generator(1))
+      assert.same({ 5, 3, 4, 2 }, z:shape())
+      local want = vssm.bound_of(m, b, { draws = 5, generator = pn.generator(1), weighed = true }):reshape { 5, 3 }
+      assert.near(0, largest(want, m:log_joint(z + 0, b) - log_q), 1e-9)
+      assert.is_nil(q.sees_all)
+      local wide = q:widened(2)
+      assert.equal(2, (wide:draw(m:take(b, pn.tensor({ 0, 2 }, { dtype = "int64" })), 3)):size(2))
+      assert.equal(#q:parameters(), #wide:parameters())
+      assert.is_true(wide:parameters()[1]:numel() > q:parameters()[1]:numel())
+      assert.equal(m.states, wide.model.states)
+    end
+    assert.is_true(pn.models.vssm { units = 3 }:amortised_posterior().sees_all)
+  end)
+
   it("of a series within a batch of longer ones is that of the series alone", function()
     for k, kind in ipairs(kinds) do
       pn.seed(30)

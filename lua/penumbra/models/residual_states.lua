@@ -34,6 +34,16 @@ function methods:start(e)
   return z
 end
 
+--- log_det(e): z_1, and log |dz/de| summed over the n numbers.
+function methods:log_det(e)
+  local z, log_det = self.loc + self.log_scale:exp() * e, self.log_scale:sum()
+  for _, b in ipairs(self.flow) do
+    local y, d = b:forward_log_det(z)
+    z, log_det = y, log_det + d
+  end
+  return z, log_det
+end
+
 --- undo(z): e and log |dz/de|, summed over the n numbers.
 function methods:undo(z)
   local log_det = self.log_scale:sum()

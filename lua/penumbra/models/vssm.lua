@@ -47,6 +47,7 @@ local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local prepared_batch = require "penumbra.models.prepared_batch"
 local recording = require "penumbra.autodiff.recording"
+local residual_posterior = require "penumbra.models.residual_posterior"
 local residual_paths = require "penumbra.models.residual_paths"
 local residual_states = require "penumbra.models.residual_states"
 
@@ -122,40 +123,58 @@ local function later_step(self, given, f, g, noise)
   return x, (loc - f) / g, scale / g, (x - f) / g -- it was of z_t itself
 end
 
--- The first step: z_1, and what the bound or the weights lose by it, [N].
+-- The first step: z_1, and what the bound or the weights lose by it, [N]; with weighed = "density" the logarithm of the
+-- factor by which q(z_1) is less dense than the noise.
 local function first_step(self, first, noise, weighed)
   local loc, scale = loc_scale(self.initial(first), self.latent)
   local x = loc + scale * noise
   if self.given.posterior == "state" then
+    if weighed == "density" then return x, scale:log():sum(-1) end
     local e, log_det = self.states:undo(x)
     return x, ((e:square() - noise:square()) * 0.5 - scale:log()):sum(-1) + log_det
   end
   local z = self.states:start(x)
+  if weighed == "density" then
+    local log_det
+    z, log_det = self.states:log_det(x)
+    return z, scale:log():sum(-1) + log_det
+  end
   local square = weighed and x:square() - noise:square() or loc:square() + scale:square() - 1
   return z, (square * 0.5 - scale:log()):sum(-1)
 end
 
 local function at(x, t) return x and x:select(1, t) end
 
--- A path of q for each draw: z [T, N, n], and the divergence [N] as above.
+-- The gains of all steps but the first, [T - 1, N, n]; [n] where they are the same always.
+local function g_of(self, gains) return self.given.gain == "network" and core.stack(gains, 1) or gains[1] end
+
+-- A path of q for each draw: z [T, N, n], and the divergence [N] as above; with how.parts what the path's density is
+-- made of, see residual_posterior.
 local function path_of(self, b, how)
   local draws = how.draws or 1
   local u = forecaster.features(self, b)
   local first, given = told_of(self, b, u, draws)
   local steps, count, n = b.steps, b.size * draws, self.latent
   local noise = how.noise or core.randn({ steps, count, n }, { dtype = self.dtype, generator = how.generator })
-  local controls, z1, lost = for_draws(u, draws), first_step(self, first, noise[1], how.weighed)
+  local controls, z1, lost = for_draws(u, draws), first_step(self, first, noise[1],
+    how.parts and "density" or how.weighed)
   local z = { z1 }
   if steps == 1 then
-    return z1:unsqueeze(1), lost
+    z1 = z1:unsqueeze(1)
+    return how.parts and { z = z1, first = lost } or z1, lost
   end
-  local terms = {}
+  local terms, scales, gains = {}, {}, {}
   for t = 2, steps do
     local f, g = self.states:move(z[t - 1], at(controls, t - 1))
     local loc, scale, e
     z[t], loc, scale, e = later_step(self, given[t], f, g, noise[t])
     local square = how.weighed and e:square() - noise[t]:square() or loc:square() + scale:square() - 1
+    scales[t - 1], gains[t - 1] = scale, g
     terms[t - 1] = (square * 0.5 - scale:log()):sum(-1)
+  end
+  if how.parts then
+    return { z = core.stack(z, 1), first = lost, scale = core.stack(scales, 1),
+      gain = g_of(self, gains) }
   end
   local later = core.stack(terms, 1)
   if b.active then
@@ -224,6 +243,61 @@ end
 function methods:generative_parameters()
   return parameters.list { self.states, self.decoder, self.log_noise, self.inputs }
 end
+
+local NETWORKS = { "transition", "initial", "disturbance", "prefix", "emission" }
+
+-- hidden or activation by network.
+local function by_network(o, name, default)
+  local given, out = o[name], {}
+  local each = type(given) == "table" and #given == 0 and next(given) ~= nil
+  if each then
+    local known = {}
+    for _, network in ipairs(NETWORKS) do known[network] = options.any(default) end
+    given = options.check("vssm: " .. name, given, known)
+  end
+  for _, network in ipairs(NETWORKS) do
+    out[network] = each and given[network] or given
+  end
+  return out
+end
+
+-- ---- what pn.gap.measure asks ----
+
+--- prepared(batch): a batch read and checked, as log_joint and the posteriors of pn.gap.measure take it:
+--- pn.gap.measure(m, nil, m:prepared(test)).
+function methods:prepared(batch)
+  return prepared_batch.read("prepared", self, batch)
+end
+
+--- log_joint(z, b): log p(y, z) [S, N] of states z [S, N, T, latent] and a batch b of m:prepared.
+function methods:log_joint(z, b)
+  return residual_posterior.log_joint(self, z, b, log_likelihood)
+end
+
+--- amortised_posterior(): the model's inference network as pn.gap.measure takes it, with draw, parameters, widened.
+function methods:amortised_posterior()
+  local function widen(factor)
+    factor = options.whole("widened", "factor", factor, 1)
+    local o, hidden = {}, by_network(self.given, "hidden", { 32 })
+    for name, value in pairs(self.given) do o[name] = value end
+    for _, name in ipairs { "initial", "disturbance", "prefix" } do
+      local wide = {}
+      for k, size in ipairs(hidden[name]) do wide[k] = size * factor end
+      hidden[name] = wide
+    end
+    o.units, o.hidden = o.units * factor, hidden
+    local other = vssm.vssm(o)
+    for _, name in ipairs { "states", "decoder", "log_noise", "noise", "inputs", "law" } do other[name] = self[name] end
+    return other
+  end
+  return residual_posterior.new(self, path_of, widen)
+end
+
+--- take(b, index): the series of a batch of m:prepared at the places of int64 index [K], from 0.
+function methods.take(_, b, index) return prepared_batch.rows(b, index) end
+
+--- count(b): how many series a batch of m:prepared has.
+function methods.count(_, b) return b.size end
 
 -- ---- samples ----
 
@@ -300,23 +374,6 @@ local own_options = {
   noise_scale = 0.5, units = 64, layers = 1, hidden = options.any { 32 }, activation = options.any "tanh",
   num_particles = 1000, features = 0, scaling = options.choice("none", "mean", "standard", "change"),
 }
-
-local NETWORKS = { "transition", "initial", "disturbance", "prefix", "emission" }
-
--- hidden or activation by network.
-local function by_network(o, name, default)
-  local given, out = o[name], {}
-  local each = type(given) == "table" and #given == 0 and next(given) ~= nil
-  if each then
-    local known = {}
-    for _, network in ipairs(NETWORKS) do known[network] = options.any(default) end
-    given = options.check("vssm: " .. name, given, known)
-  end
-  for _, network in ipairs(NETWORKS) do
-    out[network] = each and given[network] or given
-  end
-  return out
-end
 
 local function check_hidden(role, list, least, most)
   if type(list) ~= "table" or #list < least or #list > most then
@@ -395,7 +452,7 @@ end
 
 -- The emission: a network, and the noise of a normal one.
 local function add_emission(self, o, hidden, activation)
-  local how, width = { dtype = o.dtype }, nil
+  local how, width = { dtype = o.dtype }
   if o.output ~= "normal" then
     self.law = emission.new("vssm", "output", o.output, o.size)
     width = self.law.width * o.size
