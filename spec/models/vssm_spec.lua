@@ -256,6 +256,20 @@ describe("a bound", function()
     end
   end)
 
+  it("has the gradient that differences give, through the prior's means too, which inference sees", function()
+    for _, o in ipairs { { conditioning = "semi", prefix = 2, transition = "highway" }, { conditioning = "full",
+      markov = false, gain = "shared", posterior = "state", noise = "network" }, { conditioning = lower(3),
+        output = "bernoulli", transition = "residual" } } do
+      pn.seed(26)
+      o.size, o.latent, o.units, o.covariates, o.hidden, o.flows, o.flow_hidden = 1, 2, 2, 1, { 3 }, 2, { 3 }
+      local m = pn.models.vssm(o)
+      local b = m:prepared { y = pn.tensor { { 0, 1 }, { 1, 0 }, { 1, 1 } }:unsqueeze(3), inputs = pn.randn { 3, 2, 1 },
+        lengths = { 3, 2 } }
+      local noise = pn.randn { 3, 2, 2 }
+      assert(pn.check_gradients(function() return vssm.bound_of(m, b, { noise = noise }):sum() end, m:parameters()))
+    end
+  end)
+
   it("in parts, in float32 and as the mean of draws is the same", function()
     pn.seed(31)
     local m = linear { conditioning = "full" }

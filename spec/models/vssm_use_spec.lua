@@ -141,6 +141,33 @@ describe("a linear model predicts", function()
     end
   end)
 
+  -- A state that goes where controls send it: z_(t+1) = z_t + u_t, seen almost without noise only at the start.
+  it("by the controls of its steps: u_t between t and t + 1, the last one's between the last and what comes", function()
+    pn.seed(14)
+    local m = pn.models.vssm { size = 1, latent = 1, covariates = 1, flows = 0, transition = "plain", gain = 1e-3,
+      mean = "first", noise = 0.01, units = 2, hidden = { transition = {}, initial = {}, disturbance = {},
+      prefix = { 2 }, emission = {} }, num_particles = 500 }
+    m.states.net[1]:parameters()[1]:set(pn.ones { 2, 1 })
+    m.states.net[1]:parameters()[2]:set(pn.zeros { 1 })
+    m.states.log_scale:set(pn.tensor { math.log(1e-3) })
+    local u = pn.tensor { { 1, 20 }, { 2, 30 }, { 4, 50 }, { 8, 70 } }:unsqueeze(3)
+    local y = pn.concatenate({ pn.zeros { 1, 2, 1 }, pn.full({ 3, 2, 1 }, 0 / 0) }, 1)
+    local batch = { y = y, inputs = u, lengths = { 4, 2 } }
+    local belief = m:filter(batch)
+    local stepwise = m:filter { y = y:slice(1, 1, 1), inputs = u:slice(1, 1, 1) }
+    for t = 2, 4 do stepwise = stepwise:update(y[t], u[t]) end
+    assert.near(7, belief.state.z:select(2, 1):mean():item(), 0.05)
+    assert.near(20, belief.state.z:select(2, 2):mean():item(), 0.05)
+    assert.near(7, stepwise.state.z:select(2, 1):mean():item(), 0.05)
+    assert.near(100, stepwise.state.z:select(2, 2):mean():item(), 0.05)
+    local paths = m:forecast(belief, 2, { draws = 40, inputs = pn.tensor { { 100, 1000 }, { 5, 5 } }:unsqueeze(3) })
+    for k, want in ipairs { { 15, 50 }, { 115, 1050 } } do
+      for i = 1, 2 do assert.near(want[i], paths:select(2, k):select(2, i):mean():item(), 0.05) end
+    end
+    local z = vssm.path_of(m, m:prepared(batch), { noise = pn.zeros { 4, 2, 1 } })
+    assert.is_true((z[4] - z[1]):select(1, 1):item() > 5) -- q goes by them, too
+  end)
+
   it("and has the density of a kernel estimate, which is that of normals", function()
     pn.seed(8)
     local draws, y, h = pn.randn { 7, 3, 2 }, pn.randn { 3, 2 }, 0.4

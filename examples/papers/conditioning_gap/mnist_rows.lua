@@ -6,7 +6,7 @@
 ---     penumbra mnist_rows.lua --data FOLDER --keep RUNS --results rows_runs.txt --show    table and pictures
 ---     penumbra mnist_rows.lua --quick                                              seconds, on glyph rows
 ---
---- FOLDER holds train-images-idx3-ubyte.gz ... Settings are those of the document's tables D.1 (partial) and D.2 (full).
+--- FOLDER holds train-images-idx3-ubyte.gz ... Settings: the document's tables D.1 (partial) and D.2 (full).
 --- The last 10,000 training images are for validation. For each model: the test bound (the mean of 10 draws), the
 --- importance weighted bound of 100 draws on 200 pictures, and the divergence of the classes of 10,000 samples from the
 --- uniform law, by a strided LeNet5 trained on pictures binarised as the samples are (of glyphs by Bayes' rule).

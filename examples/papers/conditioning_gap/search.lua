@@ -28,7 +28,8 @@ local function configuration(k)
   local function two(list) return { one(list), one(list) } end
   local wide, sizes, names = { 16, 32, 64, 128, 192 }, { 16, 32, 64, 128 }, { "softsign", "softplus", "relu", "tanh" }
   local c = { batch = one { 8, 16, 32, 64, 128 }, lr = one { 3e-3, 1e-3, 3e-4, 1e-4, 3e-5 },
-    beta1 = one { 0.5, 0.8, 0.9 }, latent = pn.randint(16, 33, { 1 }, { generator = g }):item(), flows = one { 2, 4, 8, 12 },
+    beta1 = one { 0.5, 0.8, 0.9 }, latent = pn.randint(16, 33, { 1 }, { generator = g }):item(),
+    flows = one { 2, 4, 8, 12 },
     flow_hidden = two { 8, 16, 32, 64 }, transition = one { "residual", "highway", "plain" }, prefix = 7,
     hidden = { emission = {} }, activation = {} }
   for _, network in ipairs { "transition", "initial", "disturbance", "prefix" } do

@@ -1,6 +1,6 @@
 --- Days of traffic (Bayer et al. 2021, section 5.4) on the surrogate Traffic-S, whose exact likelihood and futures are
---- known (pn.gap.traffic_days), and on daily curves of a transformer's oil temperature (ETT): a residual VSSM with full,
---- semi (k = 7) and partial (k = 1) inference, settings of the document's tables E.2 to E.4.
+--- known (pn.gap.traffic_days), and on daily curves of a transformer's oil temperature (ETT): a residual VSSM with
+--- full, semi (k = 7) and partial (k = 1) inference, settings of the document's tables E.2 to E.4.
 ---
 ---     penumbra traffic.lua --keep RUNS --results traffic_runs.txt                 150,000 updates, 181 and 10,000 days
 ---     penumbra traffic.lua --keep RUNS --results traffic_runs.txt --updates 10000 --days 10000

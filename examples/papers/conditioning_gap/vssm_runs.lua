@@ -13,7 +13,8 @@ runs.settings = {
     semi = { batch = 16, lr = 1e-3, beta1 = 0.9, latent = 22, flows = 12, flow_hidden = { 8, 8 },
       transition = "residual", prefix = 7, units = 128, hidden = { transition = { 16, 32 }, initial = { 16, 16 },
       disturbance = { 64, 128 }, prefix = { 32, 32 }, emission = {} },
-      activation = { transition = { "tanh", "softplus" }, initial = { "tanh", "softsign" }, disturbance = { "tanh", "relu" }, prefix = { "softplus", "softsign" } } },
+      activation = { transition = { "tanh", "softplus" }, initial = { "tanh", "softsign" },
+        disturbance = { "tanh", "relu" }, prefix = { "softplus", "softsign" } } },
     full = { batch = 32, lr = 3e-3, beta1 = 0.8, latent = 20, flows = 12, flow_hidden = { 16, 8 },
       transition = "highway", units = 128, hidden = { transition = { 64, 16 }, initial = { 32, 128 },
       disturbance = { 128, 128 }, prefix = { 128, 32 }, emission = {} }, activation = { transition = "softplus",
@@ -48,14 +49,14 @@ for name, row in pairs {
     flow_hidden = row.flow_hidden, transition = "plain", units = 64, scale = row.scale, prefix = 7,
     hidden = { transition = { 64 }, initial = { 64 }, disturbance = { 64 }, prefix = row.prefix, emission = { 64 } },
     activation = { transition = "softsign", initial = "softplus", disturbance = "softplus", prefix = row.activation,
-      emission = "softplus" } }
+      emission = "softplus" }, init = { transition = "orthogonal" } }
 end
 
 --- model(setting, conditioning, more): the VSSM of a row, with what the experiment gives it.
 function runs.model(setting, conditioning, more)
   local o = { latent = setting.latent, flows = setting.flows, flow_hidden = setting.flow_hidden,
     transition = setting.transition, units = setting.units, hidden = setting.hidden, activation = {},
-    conditioning = conditioning, prefix = conditioning == "semi" and setting.prefix or nil }
+    init = setting.init, conditioning = conditioning, prefix = conditioning == "semi" and setting.prefix or nil }
   for name, value in pairs(setting.activation) do o.activation[name] = value end
   for name, value in pairs(more) do o[name] = value end
   return pn.models.vssm(o)

@@ -29,10 +29,10 @@ local function activation_of(activation, k)
 end
 
 --- network(inputs, hidden, activation, outputs, o): a sequential of hidden layers, each with its activation, and a
---- linear one at the end; without it where outputs is nil.
+--- linear one at the end; without it where outputs is nil. o.dtype, o.init (of weights, "xavier").
 function conditioned_features.network(inputs, hidden, activation, outputs, o)
   local list, size = {}, inputs
-  local how = { dtype = o.dtype, init = "xavier" }
+  local how = { dtype = o.dtype, init = o.init or "xavier" }
   for k, width in ipairs(hidden) do
     list[#list + 1], list[#list + 2] = nn.linear(size, width, how), activation_of(activation, k)
     size = width
@@ -122,13 +122,14 @@ local function recurrent(o, both)
 end
 
 --- new(where, o): o.conditioning, o.prefix (of "semi"), o.inputs (numbers of a step), o.units and o.layers of the
---- recurrent network, o.hidden and o.activation of the layers that z_1 has of its own, o.dtype.
+--- recurrent network, o.hidden, o.activation and o.init of the layers that z_1 has of its own, o.dtype.
 function conditioned_features.new(where, o)
   local kind = o.conditioning
   local self = setmetatable({ where = where, size = o.units, first_size = o.units }, class)
   if kind == "partial" or kind == "semi" then
     self.kind, self.prefix = kind, kind == "semi" and o.prefix or 1
-    self.first, self.first_size = conditioned_features.network(self.prefix * o.inputs, o.hidden, o.activation, nil, o)
+    self.first, self.first_size = conditioned_features.network(self.prefix * o.inputs, o.hidden, o.activation, nil,
+      { dtype = o.dtype, init = o.init })
     self.recurrent = recurrent(o, false)
   elseif kind == "full" then
     self.kind, self.recurrent = kind, recurrent(o, true)

@@ -32,6 +32,8 @@
 --- hidden        {32}: hidden layers, a list for all networks or {transition =, initial =, disturbance =, prefix =,
 ---               emission =}; prefix: of what z_1 sees
 --- activation    "tanh": of all, or by network a name or a list with one for each layer
+--- init          "xavier": weights of these networks (pn.nn.initialise), for all or by network; recurrent layers and
+---               the flow begin as they do everywhere
 --- num_particles of the filter behind filter and forecast, 1000
 --- features, scaling      0 and "none": inputs go in as they are, and y is seen as it is. Another scaling is taken from
 ---               the whole series, the future too
@@ -372,6 +374,7 @@ local own_options = {
   gain = options.any "network", floor = 1e-4, flows = 4, flow_hidden = options.any { 16 },
   output = options.any "normal", mean = options.choice("network", "first"), noise = options.any "shared",
   noise_scale = 0.5, units = 64, layers = 1, hidden = options.any { 32 }, activation = options.any "tanh",
+  init = options.any "xavier",
   num_particles = 1000, features = 0, scaling = options.choice("none", "mean", "standard", "change"),
 }
 
@@ -451,7 +454,7 @@ local function checked(given)
 end
 
 -- The emission: a network, and the noise of a normal one.
-local function add_emission(self, o, hidden, activation)
+local function add_emission(self, o, hidden, activation, init)
   local how, width = { dtype = o.dtype }
   if o.output ~= "normal" then
     self.law = emission.new("vssm", "output", o.output, o.size)
@@ -464,18 +467,19 @@ local function add_emission(self, o, hidden, activation)
       self.noise = core.tensor(type(o.noise) == "table" and o.noise or { o.noise }, how)
     end
   end
-  self.decoder = width > 0 and conditioned_features.network(o.latent, hidden, activation, width, o) or nil
+  self.decoder = width > 0 and conditioned_features.network(o.latent, hidden, activation, width,
+    { dtype = o.dtype, init = init }) or nil
 end
 
 -- Layers on each other, the first of which takes f and features by weights of their own, so that what features give
 -- is computed once for all steps.
-local function disturbance_of(o, features, hidden, activation)
-  local first, how = hidden[1] or 2 * o.latent, { dtype = o.dtype, init = "xavier" }
+local function disturbance_of(o, features, hidden, activation, init)
+  local first, how = hidden[1] or 2 * o.latent, { dtype = o.dtype, init = init }
   local net = { from_features = nn.linear(features, first, how) }
-  net.from_state = o.markov and nn.linear(o.latent, first, { dtype = o.dtype, init = "xavier", bias = false }) or nil
+  net.from_state = o.markov and nn.linear(o.latent, first, { dtype = o.dtype, init = init, bias = false }) or nil
   if hidden[1] then
     local rest = conditioned_features.network(first, table.move(hidden, 2, #hidden, 1, {}),
-      type(activation) == "table" and table.move(activation, 2, #activation, 1, {}) or activation, 2 * o.latent, o)
+      type(activation) == "table" and table.move(activation, 2, #activation, 1, {}) or activation, 2 * o.latent, how)
     net.rest = nn.sequential { conditioned_features.activation_of(activation, 1), rest }
   end
   return net
@@ -486,7 +490,9 @@ end
 function vssm.vssm(given)
   local o = checked(given)
   local hidden, activation = by_network(o, "hidden", { 32 }), by_network(o, "activation", "tanh")
+  local init = by_network(o, "init", "xavier")
   for _, name in ipairs(NETWORKS) do
+    options.argument("vssm", "init", init[name], "string")
     check_hidden("hidden", hidden[name], name == "prefix" and 1 or 0, math.huge)
     check_activations("activation", activation[name], #hidden[name])
   end
@@ -494,14 +500,15 @@ function vssm.vssm(given)
   self.latent, self.num_particles = o.latent, o.num_particles
   local m = self.input_size
   self.states = residual_states.new("vssm", { latent = o.latent, inputs = m, transition = o.transition, gain = o.gain,
-    floor = o.floor, hidden = hidden.transition, activation = activation.transition, flows = o.flows,
-    flow_hidden = o.flow_hidden, dtype = o.dtype })
-  add_emission(self, o, hidden.emission, activation.emission)
+    floor = o.floor, hidden = hidden.transition, activation = activation.transition, init = init.transition,
+    flows = o.flows, flow_hidden = o.flow_hidden, dtype = o.dtype })
+  add_emission(self, o, hidden.emission, activation.emission, init.emission)
   self.told = conditioned_features.new("vssm", { conditioning = o.conditioning, prefix = o.prefix,
     inputs = 2 * o.size + m, units = o.units, layers = o.layers, hidden = hidden.prefix,
-    activation = activation.prefix, dtype = o.dtype })
-  self.initial = conditioned_features.network(self.told.first_size, hidden.initial, activation.initial, 2 * o.latent, o)
-  self.disturbance = disturbance_of(o, self.told.size, hidden.disturbance, activation.disturbance)
+    activation = activation.prefix, init = init.prefix, dtype = o.dtype })
+  self.initial = conditioned_features.network(self.told.first_size, hidden.initial, activation.initial, 2 * o.latent,
+    { dtype = o.dtype, init = init.initial })
+  self.disturbance = disturbance_of(o, self.told.size, hidden.disturbance, activation.disturbance, init.disturbance)
   return self
 end
 
