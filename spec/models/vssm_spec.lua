@@ -67,6 +67,23 @@ describe("the first state's flow", function()
   end)
 end)
 
+describe("the gain", function()
+  it("never falls below its floor", function()
+    for _, gain in ipairs { "shared", "network" } do
+      local m = pn.models.vssm { latent = 2, units = 2, gain = gain, transition = "plain", floor = 1e-3,
+        hidden = { transition = {} } }
+      local p = gain == "shared" and m.states.raw_gain or m.states.net[1]:parameters()[2]
+      p:set(p * 0 - 1e4)
+      local _, g = m.states:move(pn.randn { 3, 2 })
+      assert.near(0, (g - 1e-3):abs():max():item(), 1e-15)
+      p:set(p * 0 + 2)
+      if gain == "network" then m.states.net[1]:parameters()[1]:set(pn.zeros { 2, 4 }) end
+      _, g = m.states:move(pn.randn { 3, 2 })
+      assert.near(0, (g - math.log(1 + math.exp(2)) - 1e-3):abs():max():item(), 1e-12)
+    end
+  end)
+end)
+
 describe("what inference is told", function()
   local steps, kinds = 6, { "partial", "semi", "full", lower(6):logical_and(lower(6):t():logical_not():logical_or(
     pn.eye(6):gt(0))), pn.tensor { { true, false, true }, { false, true, false }, { true, true, false } } }

@@ -2,6 +2,7 @@
 local pn = require "penumbra"
 local case = require "spec.models.linear_vssm"
 local prepared_batch = require "penumbra.models.prepared_batch"
+local residual_paths = require "penumbra.models.residual_paths"
 local vssm = require "penumbra.models.vssm"
 local window_training = require "penumbra.models.window_training"
 
@@ -125,6 +126,16 @@ describe("a linear model predicts", function()
     near_mean(0.5322259136, few, 0.1)
   end)
 
+  it("by paths that come from all particles, however few of these have other ancestors", function()
+    pn.seed(16)
+    local m = linear { num_particles = 4000, gain = 1e-9, noise = 0.02 }
+    local state = m:filter({ y = copies({ 1 }, 1) }).state
+    local function kinds_of(z) return (z:reshape { -1 } * 1e6):round():unique():numel() end
+    local all, some = kinds_of(state.z), kinds_of(residual_paths.after(m, state, { steps = 1, draws = 40, size = 1 }))
+    assert.is_true(all > 40 and all < 400)
+    assert.is_true(some > 20, some)
+  end)
+
   it("with gaps and series of different lengths", function()
     pn.seed(7)
     local m = linear { num_particles = 20000 }
@@ -165,7 +176,7 @@ describe("a linear model predicts", function()
       for i = 1, 2 do assert.near(want[i], paths:select(2, k):select(2, i):mean():item(), 0.05) end
     end
     local z = vssm.path_of(m, m:prepared(batch), { noise = pn.zeros { 4, 2, 1 } })
-    assert.is_true((z[4] - z[1]):select(1, 1):item() > 5) -- q goes by them, too
+    assert.near(7, (z[4] - z[1]):select(1, 1):item(), 0.05) -- q goes by them, too
   end)
 
   it("and has the density of a kernel estimate, which is that of normals", function()
