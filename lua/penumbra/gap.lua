@@ -4,7 +4,7 @@
 --- Cremer, Li & Duvenaud 2018).
 ---
 ---     local s = pn.gap.shared_posterior({-1, 1}, {0.25, 1})           s.loc, s.cov, s.gap: N(-0.6, 0.4), 0.9116 nats
----     local g = pn.gap.linear_gaussian(system, {steps = 25, mask = "partial"})     g.gap, g.bound, g.log_likelihood
+---     local g = pn.gap.linear_gaussian(system, {steps = 25, conditioning = "partial"})     g.gap, g.bound, g.log_likelihood
 ---     local h = pn.gap.discrete{initial =, transition =, emission =, steps = 3}     h.bound.optimal, ...
 ---     local report = pn.gap.measure(model, inference, data)                         print(report)
 ---     local world = pn.gap.flights()                                                world:sample(100)

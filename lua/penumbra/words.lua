@@ -79,7 +79,8 @@
 ---     loc, mean      of a distribution
 ---     scale          standard deviation, or what a variable is measured in
 ---     scales         lowest and highest scale at the start
----     covariance     a matrix
+---     covariance, cov   matrices
+---     variance       squares of standard deviations
 ---     noise          of observations: how it is parameterised, or its scale
 ---     noise_scale    its standard deviation
 ---     noise_variance its variance
@@ -107,7 +108,9 @@
 ---     proposal       the law that particles are drawn from
 ---     lookahead      weights of particles by what comes next
 ---     resampling, threshold             the scheme, by name, and the share of particles below which it runs
----     conditioning   on what a switch looks, by name
+---     conditioning   on what a switch or a posterior looks, by name
+---     prefix         steps that a posterior of the first state sees
+---     hold           whether later steps go on seeing the prefix
 ---     history        what is kept of earlier steps: whether, or how many
 ---     mixing         share of steps of another kind
 ---     target_accept  share of proposals that an adapted sampler takes

@@ -18,13 +18,13 @@ describe("flights", function()
     for sd, row in pairs(rows) do
       local system = pn.gap.flights({ noise_scale = { sd } }).system
       for k = 2, #row do
-        local g = pn.gap.linear_gaussian(system, { steps = 25, mask = "semi", prefix = row[k][1], hold = true,
+        local g = pn.gap.linear_gaussian(system, { steps = 25, conditioning = "semi", prefix = row[k][1], hold = true,
           first = "predicted" })
         assert.near(row[1], g.log_likelihood:item(), 6e-8)
         assert.near(row[k][2], g.gap:item(), 6e-8)
         assert.near(row[k][3], g.gaps[1]:item(), 6e-8)
       end
-      assert.near(0, pn.gap.linear_gaussian(system, { steps = 25, mask = "full", first = "predicted" }).gap:item(), 1e-9)
+      assert.near(0, pn.gap.linear_gaussian(system, { steps = 25, conditioning = "full", first = "predicted" }).gap:item(), 1e-9)
     end
     local world = pn.gap.flights()
     local g = pn.gap.linear_gaussian(world.system, { steps = 25, first = "predicted" })

@@ -28,7 +28,7 @@ end
 local function free_states(mask, T, n)
   local places = {}
   for t = 2, T do
-    for u = mask.states == "none" and t or mask.states == "all" and 1 or t - 1, t - 1 do
+    for u = mask.latents == "none" and t or mask.latents == "all" and 1 or t - 1, t - 1 do
       for i = 0, n - 1 do
         for j = 0, n - 1 do places[#places + 1] = ((t - 1) * n + i) * T * n + (u - 1) * n + j end
       end

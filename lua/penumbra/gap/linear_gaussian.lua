@@ -238,7 +238,7 @@ end
 
 -- ---- the function ----
 
-local known = { steps = options.required "number", mask = options.any "partial", prefix = options.optional "number",
+local known = { steps = options.required "number", conditioning = options.any "partial", prefix = options.optional "number",
   hold = false, data = options.optional(), inputs = false, first = options.choice("initial", "predicted"),
   observed = options.optional "tensor", method = options.choice("auto", "matrix", "optimisation"), batch_shape = {},
   starts = 2, seed = 1, max_steps = 500, tolerance = 1e-7 }
@@ -262,7 +262,7 @@ local function way(where, o, mask, s)
   if method == "auto" then
     method = mask.nested and "matrix" or "optimisation"
   elseif method == "matrix" and not mask.nested then
-    core.error(("%s: mask '%s' has no matrix form (it leaves out z_(t-1), or steps forget what earlier ones saw): "
+    core.error(("%s: conditioning '%s' has no matrix form (it leaves out z_(t-1), or steps forget what earlier ones saw): "
       .. "take method = 'optimisation'"):format(where, mask.name))
   end
   if method == "optimisation" and s.batch > 0 then
@@ -271,13 +271,13 @@ local function way(where, o, mask, s)
   return method
 end
 
---- linear_gaussian(system, {steps = T, mask = "partial", ...}) -> {gap [B...], gaps [T, B...], bound, log_likelihood,
+--- linear_gaussian(system, {steps = T, conditioning = "partial", ...}) -> {gap [B...], gaps [T, B...], bound, log_likelihood,
 --- ...}: what the best q(z_t | C_t) of a linear Gaussian system (pn.smc.linear_system) loses, in nats a sequence: gap,
 --- that of each step, E log p(x), and bound = log_likelihood - gap, the highest evidence lower bound there is. All are
 --- differentiable in the system; the data's law is not, q is held at its optimum (the envelope theorem).
 ---
 --- Options:
----   mask       what q may see: a name, or a table; prefix, hold: pn.help "penumbra.gap.mask"
+---   conditioning   what q may see: a name, or a table; prefix, hold: pn.help "penumbra.gap.mask"
 ---   data       the law of the data: another system, or {mean =, cov =} of all observations [T p], [T p, T p], step after
 ---              step (the model's own)
 ---   inputs, first     as of the filters; x_0 is summed out. batch_shape {B...}: of a system with leading axes
@@ -296,7 +296,7 @@ function linear_gaussian.linear_gaussian(system, given)
   local o = options.check(where, given, known)
   local T = options.whole(where, "steps", o.steps, 1)
   local s = read_system(where, system, o, T)
-  local mask = masks.read(where, o.mask, T, { prefix = o.prefix, hold = o.hold })
+  local mask = masks.read(where, o.conditioning, T, { prefix = o.prefix, hold = o.hold })
   local method = way(where, o, mask, s)
   local mean, cov = recording.off(data_law, where, o, s, recording.off(joint_law.steps, s))
   local steps = joint_law.steps(s)
