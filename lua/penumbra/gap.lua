@@ -21,6 +21,7 @@ local members = {
   glyph_rows = "surrogate",
   linear_gaussian = "linear_gaussian",
   marginal_fit = "marginal_fit",
+  measure = "measure",
   mask = "mask",
   shared_posterior = "shared_posterior",
   split = "shared_posterior",
