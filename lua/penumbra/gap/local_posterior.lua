@@ -68,9 +68,18 @@ local function draw_chain(self, _, draws, generator)
   return z, (log_normal(noise) - self.log_scale):sum { -2, -1 }
 end
 
---- new(z): posteriors for the N data of which z [S, N, n] or [S, N, T, n] are draws to begin with.
-function local_posterior.new(z)
+-- z [S, N, n] of chains of one step
+local function draw_full(self, x, draws, generator)
+  local z, log_q = draw_chain(self, x, draws, generator)
+  return z:squeeze(3), log_q
+end
+
+--- new(z [, family]): posteriors for the N data of which z [S, N, n] or [S, N, T, n] are draws to begin with; family
+--- "full" gives those of z [S, N, n] full covariances.
+function local_posterior.new(z, family)
   z = z:detach()
+  local full = family == "full" and z:ndim() == 3
+  z = full and z:unsqueeze(3) or z
   local self = { sees_all = true, loc = core.param(z:mean(1)) }
   local least = z:dtype() == "float32" and 1e-4 or 1e-6
   self.log_scale = core.param((z:std(1) + least):log())
@@ -81,7 +90,7 @@ function local_posterior.new(z)
     shape[4] = shape[3]
     self.gain = core.param(core.zeros(shape, { dtype = z:dtype() }))
     self.lower = core.param(core.zeros(shape, { dtype = z:dtype() }))
-    self.draw = draw_chain
+    self.draw = full and draw_full or draw_chain
     self.list[3], self.list[4] = self.gain, self.lower
   end
   return setmetatable(self, methods)

@@ -10,7 +10,8 @@
 ---
 --- The model answers these methods (a table of functions serves too):
 ---
----     model:log_joint(z, x)             log p(x, z) of draws z [S, N, ...] for the N data of x: [S, N], differentiable in z
+---     model:log_joint(z, x)             log p(x, z) of draws z [S, N, ...] for the N data of x: [S, N], differentiable
+---                                       in z
 ---     model:amortised_posterior()       its own posterior, where none is given
 ---     model:local_posterior(x)          optional: a posterior with parameters for each datum of x. Without, z must be a
 ---                                       tensor: [S, N, n] gets normals with diagonal covariance, [S, N, T, n]
@@ -23,9 +24,10 @@
 ---
 ---     q:draw(x, draws, generator)       z [S, N, ...] and log q(z | x) [S, N], reparameterised in q's parameters
 ---     q:parameters()                    a list
----     q:widened(factor)                 optional: another one, not trained, with the same mask and hidden layers that many
----                                       times as wide; without, L_mask is not known
+---     q:widened(factor)                 optional: another one, not trained, with the same mask and hidden layers that
+---                                       many times as wide; without, L_mask is not known
 ---     q.sees_all                        true: the mask hides nothing, L_mask is L_local
+---     q.eager                           as of the model
 ---     q.exact                           true: q is the posterior itself and log_likelihood is exact: all gaps are 0
 ---
 --- pn.models.vae (one level), kvae and deep_state do.
@@ -40,6 +42,12 @@ local replay = require "penumbra.autodiff.replay"
 
 local measure = {}
 
+-- What a model has under a name, or nil: its own tables may refuse unknown names.
+local function has(model, name)
+  local ok, value = pcall(function() return model[name] end)
+  return ok and value or nil
+end
+
 -- ---- data ----
 
 local function is_batch(x)
@@ -47,7 +55,7 @@ local function is_batch(x)
 end
 
 local function count_of(model, x)
-  if model.count then
+  if has(model, "count") then
     return model:count(x)
   elseif is_batch(x) then
     return x.y:size(2)
@@ -56,7 +64,7 @@ local function count_of(model, x)
 end
 
 local function taken(model, x, index)
-  if model.take then
+  if has(model, "take") then
     return model:take(x, index)
   elseif core.is_tensor(x) then
     return x:take(1, index)
@@ -69,7 +77,7 @@ local function taken(model, x, index)
 end
 
 local function check_data(where, role, model, x)
-  if model.count then
+  if has(model, "count") then
     return x
   elseif is_batch(x) then
     for name in pairs(x) do
@@ -138,12 +146,11 @@ local function trainer(self, q, x, n, own)
     q.learning = nil
     return value
   end
-  local step
-  if self.model.eager or not o.compile then
-    step = function(index) return opt:step(loss(index)) end
-  else
-    step = replay.compile(loss, { optimiser = opt })
+  local list = q:parameters()
+  local function slopes(index) -- of q alone: the model keeps its own gradients, too
+    return table.unpack(core.grad(loss(index), list))
   end
+  local step = (self.eager or not o.compile) and slopes or replay.compile(slopes)
   local order, at = nil, n
   return function(steps, lr)
     for k = 1, steps do
@@ -151,7 +158,7 @@ local function trainer(self, q, x, n, own)
       if at + size > n then
         order, at = core.randperm(n, { generator = self.generator }), 0
       end
-      step(own and rows(0, 1) or order:slice(1, at + 1, at + size))
+      opt:apply { step(own and rows(0, 1) or order:slice(1, at + 1, at + size)) }
       at = at + size
     end
   end
@@ -198,7 +205,7 @@ local function local_of(self, q, x, n)
     local part = taken(self.model, x, rows(first, math.min(n, first + size)))
     local count = math.min(n, first + size) - first
     local own
-    if self.model.local_posterior then
+    if has(self.model, "local_posterior") then
       own = self.model:local_posterior(part)
     else
       local z = recording.off(q.draw, q, part, 64, self.generator)
@@ -206,7 +213,7 @@ local function local_of(self, q, x, n)
         core.error("measure: draws of the posterior must be [S, N, n] or [S, N, T, n] for local posteriors; else the "
           .. "model must have local_posterior(x)")
       end
-      own = local_posterior.new(z)
+      own = local_posterior.new(z, self.o.family)
     end
     local function judge() return weights_of(self, own, part, count, self.o.judge_draws, true):mean(1) end
     local _, still = until_still(self, own, trainer(self, own, part, count, true), judge)
@@ -290,7 +297,7 @@ function report:plot(path)
   return plot.save(path, self:panel())
 end
 
-local function assemble(self, n, each, notes, settled)
+local function assemble(n, each, notes, settled)
   local out = { count = n, each = each, notes = notes, settled = settled }
   for _, name in ipairs { "log_likelihood", "local_bound", "mask_bound", "amortised_bound" } do
     out[name] = each[name] and mean_and_se(each[name])
@@ -305,9 +312,9 @@ end
 
 -- ---- the function ----
 
-local known = { log_likelihood = options.optional "function", training = options.optional(), draws = 8, steps = 500,
-  lr = 0.02, rounds = 6, tolerance = 1e-3, batch_size = 256, local_batch = 4096, widths = options.any { 1, 2, 4 },
-  split = 0.2, judge_draws = 64, importance_draws = 256, compile = true, generator = options.optional "generator" }
+local known = { log_likelihood = options.optional "function", training = options.optional(), draws = 4, steps = 500,
+  lr = 0.05, rounds = 6, tolerance = 1e-3, batch_size = 256, local_batch = 4096, widths = options.any { 1, 2, 4 },
+  family = options.choice("diagonal", "full"), split = 0.2, judge_draws = 64, importance_draws = 256, compile = true, generator = options.optional "generator" }
 
 local function check(where, model, given)
   local o = options.check(where, given, known)
@@ -330,7 +337,7 @@ end
 local function exact_report(self, x, n)
   local likelihood = self.o.log_likelihood
   local each = (likelihood and likelihood(x) or recording.off(self.model.log_evidence, self.model, x)):to "float64"
-  return assemble(self, n, { log_likelihood = each, local_bound = each, mask_bound = each, amortised_bound = each },
+  return assemble(n, { log_likelihood = each, local_bound = each, mask_bound = each, amortised_bound = each },
     { "the posterior is exact: there is nothing to lose" }, { ["local"] = true, mask = true })
 end
 
@@ -358,12 +365,13 @@ end
 ---   log_likelihood     function (data) -> [N], exact; without it the importance weighted bound of the local posteriors
 ---   training           data like `data` that networks are refitted on (the data themselves, which flatters L_mask);
 ---                      the share `split` (0.2) of them, the first, validates
----   draws              of each step, for each datum (8); judge_draws (64) when rounds are compared, importance_draws (256)
----                      of the final bounds
----   steps, rounds      of Adam in a round (500) and at most (6): lr (0.02) falls to 0 in each round, and begins at half of
----                      it in the next, until a round gains less than tolerance (1e-3) nats or two standard errors
+---   draws              of each step, for each datum (4); judge_draws (64) when rounds are compared, importance_draws
+---                      (256) of the final bounds
+---   steps, rounds      of Adam in a round (500) and at most (6): lr (0.05) falls to 0 in each round, and begins at half
+---                      of it in the next, until a round gains less than tolerance (1e-3) nats or two standard errors
 ---   batch_size         of refitting (256); local_batch: data whose local posteriors are found together (4096)
 ---   widths             factors of the hidden layers that are tried in turn while validation gains ({1, 2, 4})
+---   family             of local posteriors of z [S, N, n]: "diagonal", normals with diagonal covariance, or "full"
 ---   compile            steps are captured and replayed (true)
 ---   generator          a pn.generator
 ---
@@ -373,9 +381,9 @@ function measure.measure(model, posterior, given_data, given)
   local where = "measure"
   local o = check(where, model, given)
   local x = check_data(where, "data", model, given_data)
-  local q = posterior or options.object(where, "model", model, "a model with amortised_posterior, or a posterior must be "
-    .. "given", "amortised_posterior"):amortised_posterior()
-  local self = { model = model, o = o, generator = o.generator }
+  local q = posterior or options.object(where, "model", model, "a model with amortised_posterior, where no posterior "
+    .. "is given", "amortised_posterior"):amortised_posterior()
+  local self = { model = model, o = o, generator = o.generator, eager = has(model, "eager") or q.eager }
   local n = count_of(model, x)
   if q.exact then
     return exact_report(self, x, n)
@@ -411,7 +419,13 @@ function measure.measure(model, posterior, given_data, given)
   else
     notes[#notes + 1] = "the posterior cannot be refitted (no widened): L with the mask is not known"
   end
-  return assemble(self, n, each, notes, settled)
+  local out = assemble(n, each, notes, settled)
+  for _, name in ipairs { "approximation", "conditioning", "amortisation" } do
+    if out[name] and out[name].value < -2 * out[name].se - o.tolerance then
+      notes[#notes + 1] = name .. " is negative: the family of the network holds more than that of the local posteriors"
+    end
+  end
+  return out
 end
 
 measure.report = report

@@ -23,15 +23,16 @@ function methods:parameters()
   return self.network:parameters()
 end
 
---- new{network =, draw = function (network, x, draws, generator) -> z, log_q, widen = function (factor) -> a new
---- network with hidden layers that many times as wide, or nil, sees_all = false}.
+--- new{network =, draw = function (network, x, draws, generator) -> z, log_q, widen = function (factor) -> a
+--- new network with hidden layers that many times as wide, or nil, sees_all = false}.
 function network_posterior.new(given)
   local o = options.check("network_posterior", given, { network = options.required(),
-    draw = options.required "function", widen = options.optional "function", sees_all = false })
-  local self = { network = o.network, drawing = o.draw, sees_all = o.sees_all }
+    draw = options.required "function", widen = options.optional "function", sees_all = false, eager = false })
+  local self = { network = o.network, drawing = o.draw, sees_all = o.sees_all, eager = o.eager }
   if o.widen then
     self.widened = function(_, factor)
-      return network_posterior.new { network = o.widen(factor), draw = o.draw, widen = o.widen, sees_all = o.sees_all }
+      return network_posterior.new { network = o.widen(factor), draw = o.draw, widen = o.widen, sees_all = o.sees_all,
+        eager = o.eager }
     end
   end
   return setmetatable(self, methods)
