@@ -38,6 +38,7 @@
 ---     start          where something begins: values, or the way they are found, by name
 ---     init           what draws or sets the first values
 ---     split          share of the data, or where it is cut in two
+---     family         of distributions, by name
 ---     mode           which of several ways, by name; so is method, and kind says which sort of thing
 ---     method         see mode
 ---     kind           see mode
@@ -71,6 +72,7 @@
 ---     model          a pn.model, or the network that is trained
 ---     prior, likelihood, posterior     distributions, by name or made, of what is unknown, what is seen, both
 ---     parameters     what is learned or named, a list or a table
+---     log_likelihood a function that gives it, exact
 ---     moments        whether means and variances are wanted, too
 ---     enumerate      whether discrete variables are summed out
 ---     constraint     the set in which values lie, or a bijector onto it
@@ -96,6 +98,7 @@
 ---     layers         how many, or a list
 ---     activation     by name
 ---     latent         numbers in a latent variable, a list where there are several
+---     network        the one that a method takes
 ---     encoder, decoder      networks, or sizes of their hidden layers
 ---     average        how matrices are averaged, by name
 ---     base           how many base matrices
@@ -104,6 +107,7 @@
 ---     initial_mean, initial_cov         of the first state
 ---     drift, diffusion                  of a stochastic differential equation
 ---     state, observation                the size or dtype of what is hidden and of what is seen
+---     state_draws    how states given all of z are drawn, by name
 ---     switch         the discrete or recurrent part of a state
 ---     proposal       the law that particles are drawn from
 ---     lookahead      weights of particles by what comes next

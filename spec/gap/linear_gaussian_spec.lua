@@ -1,5 +1,6 @@
--- Exact conditioning gaps of linear Gaussian systems: published figures of the scalar system (a, Q, R, P1) = (0.9, 0.19,
--- 0.25, 1), BFGS over all linear Gaussian posteriors, and dense conditioning (spec/golden/gap/linear_gaussian.py).
+-- Exact conditioning gaps of linear Gaussian systems: published figures of the scalar system (a, Q, R, P1) = (0.9,
+-- 0.19, 0.25, 1), BFGS over all linear Gaussian posteriors, and dense conditioning
+-- (spec/golden/gap/linear_gaussian.py).
 local pn = require "penumbra"
 local golden = dofile "spec/golden/gap/linear_gaussian.lua"
 
@@ -144,7 +145,8 @@ describe("masks", function()
   it("reach what BFGS over all linear Gaussian posteriors reaches, by either way", function()
     for name, want in pairs(golden.masks.scalar) do
       for _, method in ipairs { "auto", "optimisation" } do
-        local g = gap_of(plain, { steps = 3, conditioning = name, method = method, prefix = name == "semi" and 3 or nil })
+        local g = gap_of(plain, { steps = 3, conditioning = name, method = method,
+          prefix = name == "semi" and 3 or nil })
         near(want, g.bound, 1e-9)
         assert.is_true(g.settled)
         near(g.gap:item(), g.gaps:sum(), 1e-12)
@@ -210,11 +212,14 @@ describe("masks", function()
     end
     assert.truthy(wrong { conditioning = "partail" }:find("did you mean 'partial'?", 1, true))
     assert.truthy(wrong { conditioning = "semi" }:find("conditioning 'semi' needs prefix", 1, true))
-    assert.truthy(wrong { conditioning = "dkf", prefix = 2 }:find("prefix is of 'semi' and 'partial', got conditioning 'dkf'", 1,
-      true))
-    assert.truthy(wrong { conditioning = "semi", prefix = 0 }:find("prefix must be a whole number from 1 on, got 0", 1, true))
-    assert.truthy(wrong { conditioning = { observations = { { true } } } }:find("conditioning.observations must be bool [3, 3]", 1, true))
-    assert.truthy(wrong { conditioning = "storn", method = "matrix" }:find("conditioning 'storn' has no matrix form", 1, true))
+    assert.truthy(wrong { conditioning = "dkf", prefix = 2 }:find(
+      "prefix is of 'semi' and 'partial', got conditioning 'dkf'", 1, true))
+    assert.truthy(wrong { conditioning = "semi", prefix = 0 }:find(
+      "prefix must be a whole number from 1 on, got 0", 1, true))
+    assert.truthy(wrong { conditioning = { observations = { { true } } } }:find(
+      "conditioning.observations must be bool [3, 3]", 1, true))
+    assert.truthy(wrong { conditioning = "storn", method = "matrix" }:find(
+      "conditioning 'storn' has no matrix form", 1, true))
     assert.truthy(wrong { data = { cov = pn.eye(2) } }:find("data.cov must be float64 [..., 3, 3]", 1, true))
     assert.truthy(wrong { observed = pn.ones { 3, 1 } }:find("observed must be bool [3, 1]", 1, true))
     local text = message_of(pn.gap.linear_gaussian, plain, { steps = 3, batch_shape = { 2 }, conditioning = "dvbf" })
@@ -240,27 +245,29 @@ describe("systems that change with time", function()
 
   it("have the gaps of dense conditioning, with inputs, other data and elements that are missing", function()
     local observed = pn.tensor { { true, true }, { false, true }, { false, false }, { true, true } }
-    for name, given in pairs { partial = {}, hold = { conditioning = "semi", prefix = 3, hold = true }, dks = { conditioning = "dks" },
-      missing = { observed = observed } } do
+    for name, given in pairs { partial = {}, hold = { conditioning = "semi", prefix = 3, hold = true },
+      dks = { conditioning = "dks" }, missing = { observed = observed } } do
       local g = run(given)
       near(d[name].gaps, g.gaps, 1e-10)
       near(d[name].log_likelihood, g.log_likelihood, 1e-10)
-      local by_search = { conditioning = given.conditioning, prefix = given.prefix, hold = given.hold, observed = given.observed,
-        method = "optimisation" }
+      local by_search = { conditioning = given.conditioning, prefix = given.prefix, hold = given.hold,
+        observed = given.observed, method = "optimisation" }
       near(g.gap:item(), run(by_search).gap, 1e-9)
     end
   end)
 
   it("have gradients in all of the system, q held at its optimum", function()
     for _, mask in ipairs { "partial", "dvbf", "storn" } do
-      local list = { pn.param(pn.tensor(d.transition)), pn.param(pn.tensor(d.emission)), pn.param(pn.tensor { 0.3, -0.2 }),
-        pn.param(pn.tensor { { 0.8, 0 }, { 0.2, 0.5 } }), pn.param(pn.tensor { 0.5, 1 }) }
+      local list = { pn.param(pn.tensor(d.transition)), pn.param(pn.tensor(d.emission)),
+        pn.param(pn.tensor { 0.3, -0.2 }), pn.param(pn.tensor { { 0.8, 0 }, { 0.2, 0.5 } }),
+        pn.param(pn.tensor { 0.5, 1 }) }
+      local other = pn.smc.linear_system { transition = pn.eye(2) * 0.5, transition_cov = pn.eye(2),
+        emission = pn.eye(2), emission_cov = pn.eye(2), initial_mean = { 1, 1 }, initial_cov = pn.eye(2) }
       local function bound()
         local r = list[4]:matmul(list[4]:t())
         return pn.gap.linear_gaussian({ transition = list[1], transition_cov = d.transition_cov, emission = list[2],
-          emission_cov = r, emission_offset = list[3], initial_mean = list[5], initial_cov = d.initial_cov }, { steps = 4,
-          data = pn.smc.linear_system { transition = pn.eye(2) * 0.5, transition_cov = pn.eye(2), emission = pn.eye(2),
-            emission_cov = pn.eye(2), initial_mean = { 1, 1 }, initial_cov = pn.eye(2) }, conditioning = mask, tolerance = 1e-8 }).bound
+          emission_cov = r, emission_offset = list[3], initial_mean = list[5], initial_cov = d.initial_cov },
+          { steps = 4, data = other, conditioning = mask, tolerance = 1e-8 }).bound
       end
       assert(pn.check_gradients(function() return bound():sum() end, list))
       local g = pn.grad(bound():sum(), list)

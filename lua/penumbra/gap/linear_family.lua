@@ -4,9 +4,9 @@
 ---
 ---     E KL(q || p) = (tr(P A D A^T) - n T - log|P| - log|D| + tr(P B S B^T)) / 2,   B = A W - K
 ---
---- D_t = [A^T P A]_tt^-1 and W (a least squares problem on what the mask lets through) are closed for a given G, so that
---- only G is searched; where no z is seen nothing is. The minimum is over linear Gaussian q: where steps forget what
---- earlier ones saw a nonlinear one may lose less (Witsenhausen 1968).
+--- D_t = [A^T P A]_tt^-1 and W (a least squares problem on what the mask lets through) are closed for a given G, so
+--- that only G is searched; where no z is seen nothing is. The minimum is over linear Gaussian q: where steps forget
+--- what earlier ones saw a nonlinear one may lose less (Witsenhausen 1968).
 -- help: none
 local core = require "penumbra.core"
 local joint_law = require "penumbra.gap.joint_law"

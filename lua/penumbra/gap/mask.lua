@@ -52,8 +52,8 @@ local function of_name(where, name, T, o)
   options.argument(where, "conditioning", name, "string")
   local kind = kinds[name]
   if not kind then
-    core.error(("%s: conditioning must be one of '%s' or a table, got '%s'%s"):format(where, table.concat(names, "', '"), name,
-      options.suggestion(name, names)))
+    core.error(("%s: conditioning must be one of '%s' or a table, got '%s'%s"):format(where,
+      table.concat(names, "', '"), name, options.suggestion(name, names)))
   end
   local k, note = o.prefix, nil
   if name == "semi" and not k then

@@ -13,10 +13,11 @@
 ---     model:log_joint(z, x)             log p(x, z) of draws z [S, N, ...] for the N data of x: [S, N], differentiable
 ---                                       in z
 ---     model:amortised_posterior()       its own posterior, where none is given
----     model:local_posterior(x)          optional: a posterior with parameters for each datum of x. Without, z must be a
----                                       tensor: [S, N, n] gets normals with diagonal covariance, [S, N, T, n]
+---     model:local_posterior(x)          optional: a posterior with parameters for each datum of x. Without, z must
+---                                       be a tensor: [S, N, n] gets normals with diagonal covariance, [S, N, T, n]
 ---                                       Gaussian Markov chains
----     model:take(x, index)              optional: the data of those rows, int64 from 0. Without, x is a tensor [N, ...],
+---     model:take(x, index)              optional: the data of those rows, int64 from 0. Without, x is a tensor [N,
+---     ...],
 ---     model:count(x)                    a list of such, or {y = [T, N, p], inputs =}; and how many there are
 ---     model.eager                       true: its functions cannot be captured, steps are not compiled
 ---
@@ -314,11 +315,13 @@ end
 
 local known = { log_likelihood = options.optional "function", training = options.optional(), draws = 4, steps = 500,
   lr = 0.05, rounds = 6, tolerance = 1e-3, batch_size = 256, local_batch = 4096, widths = options.any { 1, 2, 4 },
-  family = options.choice("diagonal", "full"), split = 0.2, judge_draws = 64, importance_draws = 256, compile = true, generator = options.optional "generator" }
+  family = options.choice("diagonal", "full"), split = 0.2, judge_draws = 64,
+  importance_draws = 256, compile = true, generator = options.optional "generator" }
 
 local function check(where, model, given)
   local o = options.check(where, given, known)
-  for _, name in ipairs { "draws", "steps", "rounds", "batch_size", "local_batch", "judge_draws", "importance_draws" } do
+  for _, name in ipairs { "draws", "steps", "rounds", "batch_size", "local_batch", "judge_draws",
+    "importance_draws" } do
     o[name] = options.whole(where, name, o[name], 1)
   end
   options.argument(where, "widths", o.widths, "table")
@@ -367,8 +370,9 @@ end
 ---                      the share `split` (0.2) of them, the first, validates
 ---   draws              of each step, for each datum (4); judge_draws (64) when rounds are compared, importance_draws
 ---                      (256) of the final bounds
----   steps, rounds      of Adam in a round (500) and at most (6): lr (0.05) falls to 0 in each round, and begins at half
----                      of it in the next, until a round gains less than tolerance (1e-3) nats or two standard errors
+---   steps, rounds      of Adam in a round (500) and at most (6): lr (0.05) falls to 0 in each round, and begins at
+---                      half of it in the next, until a round gains less than tolerance (1e-3) nats or two standard
+---                      errors
 ---   batch_size         of refitting (256); local_batch: data whose local posteriors are found together (4096)
 ---   widths             factors of the hidden layers that are tried in turn while validation gains ({1, 2, 4})
 ---   family             of local posteriors of z [S, N, n]: "diagonal", normals with diagonal covariance, or "full"

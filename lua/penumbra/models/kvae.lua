@@ -366,7 +366,7 @@ function methods:amortised_posterior()
   local own = not (self.given.image or self.given.encoder)
   return network_posterior.new { network = self.encoder, eager = true,
     draw = function(...) return drawn_by(self, ...) end,
-    widen = own and function(factor) return (encoder_layers(self, factor)) end or nil }
+    widen = own and function(times) return (encoder_layers(self, times)) end or nil }
 end
 
 local function evidence(self, b, how)
