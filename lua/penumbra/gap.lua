@@ -1,10 +1,10 @@
 --- Where the nats go that amortised inference loses: what the best posterior is that may not see all of the data, what
---- it costs, exactly where there is a closed form, and measured for anybody's model (Bayer, Soelch, Mirchev, Kayalibay &
---- van der Smagt 2021, "Mind the gap when conditioning amortised inference in sequential latent-variable models";
+--- it costs, exactly where there is a closed form, and measured for anybody's model (Bayer, Soelch, Mirchev, Kayalibay
+--- & van der Smagt 2021, "Mind the gap when conditioning amortised inference in sequential latent-variable models";
 --- Cremer, Li & Duvenaud 2018).
 ---
----     local s = pn.gap.shared_posterior({-1, 1}, {0.25, 1})           s.loc, s.cov, s.gap: N(-0.6, 0.4), 0.9116 nats
----     local g = pn.gap.linear_gaussian(system, {steps = 25, mask = "partial"})     g.gap, g.bound, g.log_likelihood
+---     local s = pn.gap.shared_posterior{loc = {-1, 1}, variance = {0.25, 1}}       s.loc, s.variance, s.gap
+---     local g = pn.gap.linear_gaussian(system, {steps = 25, conditioning = "partial"})     g.gap, g.bound
 ---     local h = pn.gap.discrete{initial =, transition =, emission =, steps = 3}     h.bound.optimal, ...
 ---     local report = pn.gap.measure(model, inference, data)                         print(report)
 ---     local world = pn.gap.flights()                                                world:sample(100)
@@ -21,6 +21,7 @@ local members = {
   glyph_rows = "surrogate",
   linear_gaussian = "linear_gaussian",
   marginal_fit = "marginal_fit",
+  measure = "measure",
   mask = "mask",
   shared_posterior = "shared_posterior",
   split = "shared_posterior",

@@ -38,6 +38,7 @@
 ---     start          where something begins: values, or the way they are found, by name
 ---     init           what draws or sets the first values
 ---     split          share of the data, or where it is cut in two
+---     family         of distributions, by name
 ---     mode           which of several ways, by name; so is method, and kind says which sort of thing
 ---     method         see mode
 ---     kind           see mode
@@ -71,6 +72,7 @@
 ---     model          a pn.model, or the network that is trained
 ---     prior, likelihood, posterior     distributions, by name or made, of what is unknown, what is seen, both
 ---     parameters     what is learned or named, a list or a table
+---     log_likelihood a function that gives it, exact
 ---     moments        whether means and variances are wanted, too
 ---     enumerate      whether discrete variables are summed out
 ---     constraint     the set in which values lie, or a bijector onto it
@@ -82,7 +84,8 @@
 ---     scaling        what series are measured in, by name
 ---     bandwidth      standard deviation of a kernel
 ---     sample         whether draws are given instead of means
----     covariance     a matrix
+---     covariance, cov   matrices
+---     variance       squares of standard deviations
 ---     noise          of observations: how it is parameterised, or its scale
 ---     noise_scale    its standard deviation
 ---     noise_variance its variance
@@ -99,6 +102,7 @@
 ---     bidirectional  whether recurrent layers run both ways
 ---     activation     by name
 ---     latent         numbers in a latent variable, a list where there are several
+---     network        the one that a method takes
 ---     encoder, decoder      networks, or sizes of their hidden layers
 ---     units          of a recurrent network
 ---     features       units of the layer that inputs go through, or what a model sees of them
@@ -111,12 +115,14 @@
 ---     initial_mean, initial_cov         of the first state
 ---     drift, diffusion                  of a stochastic differential equation
 ---     state, observation                the size or dtype of what is hidden and of what is seen
+---     state_draws    how states given all of z are drawn, by name
 ---     switch         the discrete or recurrent part of a state
 ---     proposal       the law that particles are drawn from
 ---     lookahead      weights of particles by what comes next
 ---     resampling, threshold             the scheme, by name, and the share of particles below which it runs
----     conditioning   on what a switch or an inference network looks, by name
----     prefix         how many first steps inference of the first state sees
+---     conditioning   on what a switch or a posterior looks, by name
+---     prefix         steps that a posterior of the first state sees
+---     hold           whether later steps go on seeing the prefix
 ---     history        what is kept of earlier steps: whether, or how many
 ---     mixing         share of steps of another kind
 ---     target_accept  share of proposals that an adapted sampler takes

@@ -1,5 +1,6 @@
--- Exact conditioning gaps of linear Gaussian systems: published figures of the scalar system (a, Q, R, P1) = (0.9, 0.19,
--- 0.25, 1), BFGS over all linear Gaussian posteriors, and dense conditioning (spec/golden/gap/linear_gaussian.py).
+-- Exact conditioning gaps of linear Gaussian systems: published figures of the scalar system (a, Q, R, P1) = (0.9,
+-- 0.19, 0.25, 1), BFGS over all linear Gaussian posteriors, and dense conditioning
+-- (spec/golden/gap/linear_gaussian.py).
 local pn = require "penumbra"
 local golden = dofile "spec/golden/gap/linear_gaussian.lua"
 
@@ -67,21 +68,21 @@ describe("the exact gap of a scalar linear Gaussian system", function()
     local still = gap_of(scalar(0.9, 1e-6, 0.25, 1), {})
     near({ 0.97118, 0.97119 }, { still.gaps[1]:item(), still.gap:item() }, 1e-5)
     near(0, gap_of(scalar(0.9, 1e-9, 0.25, 1e-9), {}).gap, 1e-7)
-    near(0, gap_of(scalar(0.9, 0, 0.25, 1), { mask = "semi", prefix = 5, hold = true }).gap, 1e-12)
+    near(0, gap_of(scalar(0.9, 0, 0.25, 1), { conditioning = "semi", prefix = 5, hold = true }).gap, 1e-12)
   end)
 
   it("has the known gaps of a prefix that the first state sees, in both readings", function()
     for k, want in pairs { [2] = { 0.4004431511, 0.4004431511 }, [3] = { 0.3630078557, 0.2585749528 },
       [5] = { 0.3529535695, 0 } } do
-      local paper = gap_of(plain, { mask = "semi", prefix = k })
-      local held = gap_of(plain, { mask = "semi", prefix = k, hold = true })
+      local paper = gap_of(plain, { conditioning = "semi", prefix = k })
+      local held = gap_of(plain, { conditioning = "semi", prefix = k, hold = true })
       near(want, { paper.gap:item(), held.gap:item() }, 1e-10)
       assert.same({ k == 2 and "matrix form" or "optimisation", k == 2, true },
         { paper.method, paper.exact, paper.settled })
       assert.equal("matrix form", held.method)
       near(paper.gap:item(), paper.gaps:sum(), 1e-12)
     end
-    local long = gap_of(plain, { mask = "semi", prefix = 9 })
+    local long = gap_of(plain, { conditioning = "semi", prefix = 9 })
     near(0.3529535695, long.gap, 1e-10)
     assert.equal("prefix 9 is longer than the 5 steps: taken as 5", long.note)
   end)
@@ -114,10 +115,10 @@ describe("the exact gap of a scalar linear Gaussian system", function()
     raw[2]:set(t(math.log(0.19)))
     raw[3]:set(t(math.log(0.25)))
     raw[4]:set(t(0))
-    for _, g in ipairs(pn.grad(gap_of(fitted(), { data = plain, mask = "full" }).bound:sum(), raw)) do
+    for _, g in ipairs(pn.grad(gap_of(fitted(), { data = plain, conditioning = "full" }).bound:sum(), raw)) do
       near(0, g, 1e-12)
     end
-    near(-6.0657051554, gap_of(fitted(), { mask = "full" }).bound, 1e-10)
+    near(-6.0657051554, gap_of(fitted(), { conditioning = "full" }).bound, 1e-10)
   end)
 
   it("predicts as the truth and, wider, as the model of the highest bound", function()
@@ -144,44 +145,45 @@ describe("masks", function()
   it("reach what BFGS over all linear Gaussian posteriors reaches, by either way", function()
     for name, want in pairs(golden.masks.scalar) do
       for _, method in ipairs { "auto", "optimisation" } do
-        local g = gap_of(plain, { steps = 3, mask = name, method = method, prefix = name == "semi" and 3 or nil })
+        local g = gap_of(plain, { steps = 3, conditioning = name, method = method,
+          prefix = name == "semi" and 3 or nil })
         near(want, g.bound, 1e-9)
         assert.is_true(g.settled)
         near(g.gap:item(), g.gaps:sum(), 1e-12)
       end
     end
     for name, want in pairs(golden.masks.plane) do
-      near(want, gap_of(plane, { steps = 3, mask = name }).bound, 1e-9)
+      near(want, gap_of(plane, { steps = 3, conditioning = name }).bound, 1e-9)
     end
     -- published models by name
     for name, same in pairs { planet = "partial", slac = "dvbf", mean_field = "dkf", vrnn = "partial" } do
-      near(gap_of(plain, { mask = same }).gap:item(), gap_of(plain, { mask = name }).gap, 1e-12)
+      near(gap_of(plain, { conditioning = same }).gap:item(), gap_of(plain, { conditioning = name }).gap, 1e-12)
     end
   end)
 
   it("agree in matrix form and by optimisation, to 1e-9, where both apply", function()
     for _, mask in ipairs { "partial", "vrnn", "dks", "full" } do
-      local a = gap_of(plane, { steps = 4, mask = mask, method = "matrix" })
-      local b = gap_of(plane, { steps = 4, mask = mask, method = "optimisation" })
+      local a = gap_of(plane, { steps = 4, conditioning = mask, method = "matrix" })
+      local b = gap_of(plane, { steps = 4, conditioning = mask, method = "optimisation" })
       near(a.gap:item(), b.gap, 1e-9)
       near(a.cov:reshape({ -1 }):totable(), b.cov, 1e-6)
       near(a.offset:reshape({ -1 }):totable(), b.offset, 1e-6)
     end
     local own = { observations = { { true, false, false }, { false, true, false }, { true, true, true } },
-      states = "previous" }
-    local g = gap_of(plane, { steps = 3, mask = own })
+      latents = "previous" }
+    local g = gap_of(plane, { steps = 3, conditioning = own })
     assert.equal("optimisation", g.method) -- step 2 forgets x_1 and does not see x_3; step 3 may forget
-    assert.is_true(g.gap:item() > gap_of(plane, { steps = 3, mask = "full" }).gap:item())
+    assert.is_true(g.gap:item() > gap_of(plane, { steps = 3, conditioning = "full" }).gap:item())
     -- what is only predicted, nested without the present
     own = { observations = { { false, false, false }, { true, false, false }, { true, true, false } } }
-    near(gap_of(plane, { steps = 3, mask = own, method = "optimisation" }).gap:item(),
-      gap_of(plane, { steps = 3, mask = own, method = "matrix" }).gap, 1e-9)
+    near(gap_of(plane, { steps = 3, conditioning = own, method = "optimisation" }).gap:item(),
+      gap_of(plane, { steps = 3, conditioning = own, method = "matrix" }).gap, 1e-9)
   end)
 
   it("leave a bound whose posterior, drawn from, has that bound", function()
     local T, N = 4, 40000
     for _, mask in ipairs { "partial", "dvbf", "storn" } do
-      local g = gap_of(plane, { steps = T, mask = mask })
+      local g = gap_of(plane, { steps = T, conditioning = mask })
       local generator = pn.generator(5)
       local _, y = plane:sample(T, { draws = N, first = "predicted", generator = generator })
       local flat = y:reshape { N, T } -- [N, T, 1]
@@ -208,16 +210,19 @@ describe("masks", function()
       given.steps = 3
       return message_of(pn.gap.linear_gaussian, plain, given)
     end
-    assert.truthy(wrong { mask = "partail" }:find("did you mean 'partial'?", 1, true))
-    assert.truthy(wrong { mask = "semi" }:find("mask 'semi' needs prefix", 1, true))
-    assert.truthy(wrong { mask = "dkf", prefix = 2 }:find("prefix is of masks 'semi' and 'partial', got mask 'dkf'", 1,
-      true))
-    assert.truthy(wrong { mask = "semi", prefix = 0 }:find("prefix must be a whole number from 1 on, got 0", 1, true))
-    assert.truthy(wrong { mask = { observations = { { true } } } }:find("mask.observations must be bool [3, 3]", 1, true))
-    assert.truthy(wrong { mask = "storn", method = "matrix" }:find("mask 'storn' has no matrix form", 1, true))
+    assert.truthy(wrong { conditioning = "partail" }:find("did you mean 'partial'?", 1, true))
+    assert.truthy(wrong { conditioning = "semi" }:find("conditioning 'semi' needs prefix", 1, true))
+    assert.truthy(wrong { conditioning = "dkf", prefix = 2 }:find(
+      "prefix is of 'semi' and 'partial', got conditioning 'dkf'", 1, true))
+    assert.truthy(wrong { conditioning = "semi", prefix = 0 }:find(
+      "prefix must be a whole number from 1 on, got 0", 1, true))
+    assert.truthy(wrong { conditioning = { observations = { { true } } } }:find(
+      "conditioning.observations must be bool [3, 3]", 1, true))
+    assert.truthy(wrong { conditioning = "storn", method = "matrix" }:find(
+      "conditioning 'storn' has no matrix form", 1, true))
     assert.truthy(wrong { data = { cov = pn.eye(2) } }:find("data.cov must be float64 [..., 3, 3]", 1, true))
     assert.truthy(wrong { observed = pn.ones { 3, 1 } }:find("observed must be bool [3, 1]", 1, true))
-    local text = message_of(pn.gap.linear_gaussian, plain, { steps = 3, batch_shape = { 2 }, mask = "dvbf" })
+    local text = message_of(pn.gap.linear_gaussian, plain, { steps = 3, batch_shape = { 2 }, conditioning = "dvbf" })
     assert.truthy(text:find("for one system at a time", 1, true))
     local none, message = pn.gap.linear_gaussian(scalar(0.9, 0.1, 0, 1), { steps = 3 })
     assert.is_nil(none)
@@ -240,27 +245,29 @@ describe("systems that change with time", function()
 
   it("have the gaps of dense conditioning, with inputs, other data and elements that are missing", function()
     local observed = pn.tensor { { true, true }, { false, true }, { false, false }, { true, true } }
-    for name, given in pairs { partial = {}, hold = { mask = "semi", prefix = 3, hold = true }, dks = { mask = "dks" },
-      missing = { observed = observed } } do
+    for name, given in pairs { partial = {}, hold = { conditioning = "semi", prefix = 3, hold = true },
+      dks = { conditioning = "dks" }, missing = { observed = observed } } do
       local g = run(given)
       near(d[name].gaps, g.gaps, 1e-10)
       near(d[name].log_likelihood, g.log_likelihood, 1e-10)
-      local by_search = { mask = given.mask, prefix = given.prefix, hold = given.hold, observed = given.observed,
-        method = "optimisation" }
+      local by_search = { conditioning = given.conditioning, prefix = given.prefix, hold = given.hold,
+        observed = given.observed, method = "optimisation" }
       near(g.gap:item(), run(by_search).gap, 1e-9)
     end
   end)
 
   it("have gradients in all of the system, q held at its optimum", function()
     for _, mask in ipairs { "partial", "dvbf", "storn" } do
-      local list = { pn.param(pn.tensor(d.transition)), pn.param(pn.tensor(d.emission)), pn.param(pn.tensor { 0.3, -0.2 }),
-        pn.param(pn.tensor { { 0.8, 0 }, { 0.2, 0.5 } }), pn.param(pn.tensor { 0.5, 1 }) }
+      local list = { pn.param(pn.tensor(d.transition)), pn.param(pn.tensor(d.emission)),
+        pn.param(pn.tensor { 0.3, -0.2 }), pn.param(pn.tensor { { 0.8, 0 }, { 0.2, 0.5 } }),
+        pn.param(pn.tensor { 0.5, 1 }) }
+      local other = pn.smc.linear_system { transition = pn.eye(2) * 0.5, transition_cov = pn.eye(2),
+        emission = pn.eye(2), emission_cov = pn.eye(2), initial_mean = { 1, 1 }, initial_cov = pn.eye(2) }
       local function bound()
         local r = list[4]:matmul(list[4]:t())
         return pn.gap.linear_gaussian({ transition = list[1], transition_cov = d.transition_cov, emission = list[2],
-          emission_cov = r, emission_offset = list[3], initial_mean = list[5], initial_cov = d.initial_cov }, { steps = 4,
-          data = pn.smc.linear_system { transition = pn.eye(2) * 0.5, transition_cov = pn.eye(2), emission = pn.eye(2),
-            emission_cov = pn.eye(2), initial_mean = { 1, 1 }, initial_cov = pn.eye(2) }, mask = mask, tolerance = 1e-8 }).bound
+          emission_cov = r, emission_offset = list[3], initial_mean = list[5], initial_cov = d.initial_cov },
+          { steps = 4, data = other, conditioning = mask, tolerance = 1e-8 }).bound
       end
       assert(pn.check_gradients(function() return bound():sum() end, list))
       local g = pn.grad(bound():sum(), list)
@@ -282,6 +289,6 @@ describe("systems that change with time", function()
     local f = gap_of(half, {})
     assert.equal("float32", f.gap:dtype())
     near(0.5975582411, f.gap, 1e-6)
-    near(0.6067906173, gap_of(half, { mask = "dvbf", tolerance = 1e-3 }).gap, 1e-5)
+    near(0.6067906173, gap_of(half, { conditioning = "dvbf", tolerance = 1e-3 }).gap, 1e-5)
   end)
 end)

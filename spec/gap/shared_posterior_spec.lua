@@ -52,11 +52,11 @@ describe("the shared posterior", function()
     local mean = (p:unsqueeze(-1) * grid):sum { 1, 2 }
     near(mean:totable(), s.loc, 1e-9)
     local off = grid - mean
-    near((p:unsqueeze(-1):unsqueeze(-1) * off:unsqueeze(-1) * off:unsqueeze(-2)):sum({ 1, 2 }):reshape({ -1 }):totable(),
-      s.cov, 1e-9)
+    local products = off:unsqueeze(-1) * off:unsqueeze(-2)
+    near((p:unsqueeze(-1):unsqueeze(-1) * products):sum({ 1, 2 }):reshape({ -1 }):totable(), s.cov, 1e-9)
     -- a batch, with weights of each
-    local twice = gap.shared_posterior { loc = pn.stack({ loc, loc:flip(1) }, 2), cov = pn.stack({ cov, cov:flip(1) }, 2),
-      weights = pn.stack({ w, w }, 2) }
+    local twice = gap.shared_posterior { loc = pn.stack({ loc, loc:flip(1) }, 2),
+      cov = pn.stack({ cov, cov:flip(1) }, 2), weights = pn.stack({ w, w }, 2) }
     near({ s.gap:item(), gap.shared_posterior { loc = loc:flip(1), cov = cov:flip(1), weights = w }.gap:item() },
       twice.gap, 1e-12)
     -- diagonal ones as dense ones

@@ -18,13 +18,14 @@ describe("flights", function()
     for sd, row in pairs(rows) do
       local system = pn.gap.flights({ noise_scale = { sd } }).system
       for k = 2, #row do
-        local g = pn.gap.linear_gaussian(system, { steps = 25, mask = "semi", prefix = row[k][1], hold = true,
+        local g = pn.gap.linear_gaussian(system, { steps = 25, conditioning = "semi", prefix = row[k][1], hold = true,
           first = "predicted" })
         assert.near(row[1], g.log_likelihood:item(), 6e-8)
         assert.near(row[k][2], g.gap:item(), 6e-8)
         assert.near(row[k][3], g.gaps[1]:item(), 6e-8)
       end
-      assert.near(0, pn.gap.linear_gaussian(system, { steps = 25, mask = "full", first = "predicted" }).gap:item(), 1e-9)
+      local full = pn.gap.linear_gaussian(system, { steps = 25, conditioning = "full", first = "predicted" })
+      assert.near(0, full.gap:item(), 1e-9)
     end
     local world = pn.gap.flights()
     local g = pn.gap.linear_gaussian(world.system, { steps = 25, first = "predicted" })
@@ -45,9 +46,10 @@ describe("flights", function()
     assert.is_true(((world:sample(2, { seed = 1 })):eq((world:sample(2, { seed = 1 })))):all():item())
     assert.equal("float32", world:sample(2, { dtype = "float32" }):dtype())
     assert.truthy(message_of(world.log_prob, world, x:slice(1, 1, 3)):find("x must be [25, n, 3]", 1, true))
-    assert.truthy(message_of(pn.gap.flights, { noise_scale = { 0.1, -1 } }):find("must be a list of positive numbers", 1,
-      true))
-    assert.truthy(message_of(world.sample, world, 2, { seed = 1, generator = pn.generator(1) }):find("exclude", 1, true))
+    assert.truthy(message_of(pn.gap.flights, { noise_scale = { 0.1, -1 } }):find(
+      "must be a list of positive numbers", 1, true))
+    assert.truthy(message_of(world.sample, world, 2, { seed = 1, generator = pn.generator(1) }):find("exclude",
+      1, true))
   end)
 end)
 
@@ -135,7 +137,8 @@ describe("days of traffic", function()
       local sd = (jam * (1 - jam) * 35 ^ 2 + jam * 36 + (1 - jam) * 9) ^ 0.5
       assert.near(mean, after:select(2, 1):select(2, k):mean():item(), 5 * sd / 20000 ^ 0.5)
     end
-    assert.truthy(message_of(world.sample_after, world, x, 2):find("prefix must be [k, n, 1] with k from 1 to 25", 1, true))
+    assert.truthy(message_of(world.sample_after, world, x, 2):find(
+      "prefix must be [k, n, 1] with k from 1 to 25", 1, true))
   end)
 
   it("have the ceilings of the published noise scales", function()

@@ -2,7 +2,8 @@
 --- programme over all prefixes: the outer expectations of later steps depend on what earlier q do, so that the shared
 --- posterior of each step on its own is not quite the best. Backwards from V_(T+1) = 0, ^p the law of the data,
 ---
----     V_t(z_(t-1), x_1 ... x_t) = log sum over z_t of p(z_t | z_(t-1)) p(x_t | z_t) exp E_^p[V_(t+1)(z_t, x_1 ... x_(t+1))]
+---     V_t(z_(t-1), x_1 ... x_t) = log sum over z_t of p(z_t | z_(t-1)) p(x_t | z_t)
+---                                 exp E_^p[V_(t+1)(z_t, x_1 ... x_(t+1))]
 ---
 --- and the q that has this sum as its normaliser is the best; the bound is E_^p[V_1].
 -- help: pn.gap
@@ -102,11 +103,11 @@ end
 local function evaluate(m, weights, T, pick)
   local S, M = m.initial:size(1), m.emission:size(2)
   local ahead = core.zeros { M ^ T // 1 | 0, S } -- E V_(t+1) by prefix and z_t
-  local laws, value = {}, nil
+  local laws = {}
   for t = T, 1, -1 do
     local terms = local_terms(m, t)
     local log_q = pick(t, terms, ahead):log_softmax(-1):clamp(LEAST, 0)
-    value = (log_q:exp() * (with_future(terms, ahead) - log_q)):sum(-1) -- [M^(t-1), M, S or 1]
+    local value = (log_q:exp() * (with_future(terms, ahead) - log_q)):sum(-1) -- [M^(t-1), M, S or 1]
     laws[t] = log_q:exp()
     ahead = (weights[t] * value):sum(2)
   end
@@ -115,17 +116,17 @@ end
 
 --- discrete{initial =, transition =, emission =, steps = T [, data =]} -> {log_likelihood, bound = {full, optimal,
 --- greedy, bayes}, gap, first_gap, posteriors}: exact bounds, in nats a sequence, of a hidden Markov model of S states
---- and M symbols: initial [S], transition [S, S] or [T, S, S] (entry t leads into step t), emission [S, M]. data: another
---- such model, the law of the data (the model itself). Of q(z_t | z_(t-1), x_1 ... x_t)
+--- and M symbols: initial [S], transition [S, S] or [T, S, S] (entry t leads into step t), emission [S, M]. data:
+--- another such model, the law of the data (the model itself). Of q(z_t | z_(t-1), x_1 ... x_t)
 ---
 ---   optimal   the best there is, by dynamic programming; gap is log_likelihood less this
 ---   greedy    the shared posterior of each step on its own, the geometric mean of p(z_t | z_(t-1), x_t ... x_T)
 ---   bayes     p(z_t | z_(t-1), x_t), which filters
 ---   full      with all of x: log_likelihood
 ---
---- first_gap [M]: -log Z of the shared posterior of z_1, for each x_1 (0 where the data never begin with it). posteriors: of each of the three names a list of
---- T tensors [M^(t-1), M, S, S], prefixes before t (the last symbol varies fastest), x_t, z_(t-1), z_t; [1, M, 1, S]
---- of the first. All M^T sequences are enumerated.
+--- first_gap [M]: -log Z of the shared posterior of z_1, for each x_1 (0 where the data never begin with it).
+--- posteriors: of each of the three names a list of T tensors [M^(t-1), M, S, S], prefixes before t (the last symbol
+--- varies fastest), x_t, z_(t-1), z_t; [1, M, 1, S] of the first. All M^T sequences are enumerated.
 function discrete.discrete(given)
   local where = "discrete"
   local o = options.check(where, given, { initial = options.required(), transition = options.required(),

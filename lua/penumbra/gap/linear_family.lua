@@ -4,9 +4,9 @@
 ---
 ---     E KL(q || p) = (tr(P A D A^T) - n T - log|P| - log|D| + tr(P B S B^T)) / 2,   B = A W - K
 ---
---- D_t = [A^T P A]_tt^-1 and W (a least squares problem on what the mask lets through) are closed for a given G, so that
---- only G is searched; where no z is seen nothing is. The minimum is over linear Gaussian q: where steps forget what
---- earlier ones saw a nonlinear one may lose less (Witsenhausen 1968).
+--- D_t = [A^T P A]_tt^-1 and W (a least squares problem on what the mask lets through) are closed for a given G, so
+--- that only G is searched; where no z is seen nothing is. The minimum is over linear Gaussian q: where steps forget
+--- what earlier ones saw a nonlinear one may lose less (Witsenhausen 1968).
 -- help: none
 local core = require "penumbra.core"
 local joint_law = require "penumbra.gap.joint_law"
@@ -28,7 +28,7 @@ end
 local function free_states(mask, T, n)
   local places = {}
   for t = 2, T do
-    for u = mask.states == "none" and t or mask.states == "all" and 1 or t - 1, t - 1 do
+    for u = mask.latents == "none" and t or mask.latents == "all" and 1 or t - 1, t - 1 do
       for i = 0, n - 1 do
         for j = 0, n - 1 do places[#places + 1] = ((t - 1) * n + i) * T * n + (u - 1) * n + j end
       end

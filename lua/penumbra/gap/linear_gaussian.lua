@@ -1,5 +1,5 @@
 --- Exact conditioning gaps of linear Gaussian systems: what the best posterior q(z_t | C_t) of each step loses that may
---- not see all that the true one p(z_t | z_(t-1), x_t ... x_T) sees (spec: the shared posterior, step by step).
+--- not see all that the true one p(z_t | z_(t-1), x_t ... x_T) sees (Bayer et al. 2021, in closed form).
 ---
 --- Backwards in time log p(x_t ... x_T | z_t) = -z M z / 2 + zeta z + const, zeta affine in x_t ... x_T; the true
 --- posterior of z_t has the covariance S = (Q^-1 + M)^-1 and the mean S (Q^-1 (A z_(t-1) + b) + zeta). The best q has
@@ -238,8 +238,9 @@ end
 
 -- ---- the function ----
 
-local known = { steps = options.required "number", mask = options.any "partial", prefix = options.optional "number",
-  hold = false, data = options.optional(), inputs = false, first = options.choice("initial", "predicted"),
+local known = { steps = options.required "number", conditioning = options.any "partial",
+  prefix = options.optional "number", hold = false, data = options.optional(), inputs = false,
+  first = options.choice("initial", "predicted"),
   observed = options.optional "tensor", method = options.choice("auto", "matrix", "optimisation"), batch_shape = {},
   starts = 2, seed = 1, max_steps = 500, tolerance = 1e-7 }
 
@@ -262,8 +263,8 @@ local function way(where, o, mask, s)
   if method == "auto" then
     method = mask.nested and "matrix" or "optimisation"
   elseif method == "matrix" and not mask.nested then
-    core.error(("%s: mask '%s' has no matrix form (it leaves out z_(t-1), or steps forget what earlier ones saw): "
-      .. "take method = 'optimisation'"):format(where, mask.name))
+    core.error(("%s: conditioning '%s' has no matrix form (it leaves out z_(t-1), or steps forget what earlier ones "
+      .. "saw): take method = 'optimisation'"):format(where, mask.name))
   end
   if method == "optimisation" and s.batch > 0 then
     core.error(where .. ": the best linear Gaussian q is searched for one system at a time, not for a batch")
@@ -271,15 +272,15 @@ local function way(where, o, mask, s)
   return method
 end
 
---- linear_gaussian(system, {steps = T, mask = "partial", ...}) -> {gap [B...], gaps [T, B...], bound, log_likelihood,
---- ...}: what the best q(z_t | C_t) of a linear Gaussian system (pn.smc.linear_system) loses, in nats a sequence: gap,
---- that of each step, E log p(x), and bound = log_likelihood - gap, the highest evidence lower bound there is. All are
---- differentiable in the system; the data's law is not, q is held at its optimum (the envelope theorem).
----
+--- linear_gaussian(system, {steps = T, conditioning = "partial", ...}) -> {gap [B...], gaps [T, B...], bound,
+--- log_likelihood, ...}: what the best q(z_t | C_t) of a linear Gaussian system (pn.smc.linear_system) loses, in nats
+--- a sequence: gap, that of each step, E log p(x), and bound = log_likelihood - gap, the highest evidence lower bound
+--- there is. All are differentiable in the system; the data's law is not, q is held at its optimum (the envelope
+--theorem). -
 --- Options:
----   mask       what q may see: a name, or a table; prefix, hold: pn.help "penumbra.gap.mask"
----   data       the law of the data: another system, or {mean =, cov =} of all observations [T p], [T p, T p], step after
----              step (the model's own)
+---   conditioning   what q may see: a name, or a table; prefix, hold: pn.help "penumbra.gap.mask"
+---   data       the law of the data: another system, or {mean =, cov =} of all observations [T p], [T p, T p], step
+---              after step (the model's own)
 ---   inputs, first     as of the filters; x_0 is summed out. batch_shape {B...}: of a system with leading axes
 ---   observed   bool [T, p]: elements that are not observed, the same in all sequences
 ---   method     "matrix": closed, where each step sees z_(t-1) and what earlier steps saw (or all that follows):
@@ -289,14 +290,16 @@ end
 ---
 --- Further results: method and exact, whether it is the optimum over all q or over linear Gaussian ones; settled; mask;
 --- note; and q itself, z_t = gain_t z_(t-1) + weights_t x + offset_t + N(0, cov_t): gain [T, B..., n, n] (the first is
---- 0), weights [T, B..., n, T, p], offset [T, B..., n], cov [T, B..., n, n]. Of the matrix form also filtering_cov, that
---- of p(z_t | z_(t-1), x_t). nil, message, code where a covariance has no inverse.
+--- 0), weights [T, B..., n, T, p], offset [T, B..., n], cov [T, B..., n, n]. Of the matrix form also filtering_cov,
+--- that of p(z_t | z_(t-1), x_t). nil, message, code where a covariance has no inverse.
 function linear_gaussian.linear_gaussian(system, given)
   local where = "linear_gaussian"
   local o = options.check(where, given, known)
   local T = options.whole(where, "steps", o.steps, 1)
+  for _, name in ipairs { "starts", "max_steps" } do o[name] = options.whole(where, name, o[name], 1) end
+  options.whole(where, "seed", o.seed, 0)
   local s = read_system(where, system, o, T)
-  local mask = masks.read(where, o.mask, T, { prefix = o.prefix, hold = o.hold })
+  local mask = masks.read(where, o.conditioning, T, { prefix = o.prefix, hold = o.hold })
   local method = way(where, o, mask, s)
   local mean, cov = recording.off(data_law, where, o, s, recording.off(joint_law.steps, s))
   local steps = joint_law.steps(s)

@@ -2,7 +2,7 @@
 ---
 ---     pn.gap.mask("partial", 25)                         x_1 ... x_t and z_(t-1)
 ---     pn.gap.mask("semi", 25, {prefix = 7})              at step 1 x_1 ... x_7, then as partial
----     pn.gap.mask{observations = seen, states = "none"}   any: seen bool [T, T], row t what step t sees
+---     pn.gap.mask{observations = seen, latents = "none"}   any: seen bool [T, T], row t what step t sees
 ---
 --- Names, as the conditions of published models are commonly described:
 ---     full              all x, z_(t-1)
@@ -49,17 +49,17 @@ local function matrix(T, sees)
 end
 
 local function of_name(where, name, T, o)
-  options.argument(where, "mask", name, "string")
+  options.argument(where, "conditioning", name, "string")
   local kind = kinds[name]
   if not kind then
-    core.error(("%s: mask must be one of '%s' or a table, got '%s'%s"):format(where, table.concat(names, "', '"), name,
-      options.suggestion(name, names)))
+    core.error(("%s: conditioning must be one of '%s' or a table, got '%s'%s"):format(where,
+      table.concat(names, "', '"), name, options.suggestion(name, names)))
   end
   local k, note = o.prefix, nil
   if name == "semi" and not k then
-    core.error(where .. ": mask 'semi' needs prefix, the number of steps that the first state sees")
+    core.error(where .. ": conditioning 'semi' needs prefix, the number of steps that the first state sees")
   elseif k and name ~= "semi" and name ~= "partial" then
-    core.error(("%s: prefix is of masks 'semi' and 'partial', got mask '%s'"):format(where, name))
+    core.error(("%s: prefix is of 'semi' and 'partial', got conditioning '%s'"):format(where, name))
   elseif k then
     k = options.whole(where, "prefix", k, 1)
     if k > T then
@@ -67,25 +67,25 @@ local function of_name(where, name, T, o)
     end
   end
   k = k or 1
-  return { name = name, prefix = k, note = note, states = kind[2], observations = matrix(T, function(t, s)
+  return { name = name, prefix = k, note = note, latents = kind[2], observations = matrix(T, function(t, s)
     return kind[1](t, s) or s <= k and (t == 1 or o.hold)
   end) }
 end
 
 local function of_table(where, given, T)
-  local o = options.check(where .. ": mask", given, { observations = options.required(),
-    states = options.choice("previous", "none", "all") })
+  local o = options.check(where .. ": conditioning", given, { observations = options.required(),
+    latents = options.choice("previous", "none", "all") })
   local x = core.is_tensor(o.observations) and o.observations:totable() or o.observations
   if type(x) ~= "table" or #x ~= T then
-    core.error(("%s: mask.observations must be bool [%d, %d]"):format(where, T, T))
+    core.error(("%s: conditioning.observations must be bool [%d, %d]"):format(where, T, T))
   end
   for t = 1, T do
     if type(x[t]) ~= "table" or #x[t] ~= T then
-      core.error(("%s: mask.observations must be bool [%d, %d]"):format(where, T, T))
+      core.error(("%s: conditioning.observations must be bool [%d, %d]"):format(where, T, T))
     end
-    for s = 1, T do options.argument(where, ("mask.observations[%d][%d]"):format(t, s), x[t][s], "boolean") end
+    for s = 1, T do options.argument(where, ("conditioning.observations[%d][%d]"):format(t, s), x[t][s], "boolean") end
   end
-  return { name = "own", prefix = 1, states = o.states, observations = matrix(T, function(t, s) return x[t][s] end) }
+  return { name = "own", prefix = 1, latents = o.latents, observations = matrix(T, function(t, s) return x[t][s] end) }
 end
 
 --- What is known of a mask: `seen` [T] lists of the steps that t sees; `nested`: is the shared posterior of each step
@@ -96,7 +96,7 @@ function mask.read(where, given, T, o)
   if #m.observations ~= T then
     core.error(("%s: the mask is of %d steps, the sequence of %d"):format(where, #m.observations, T))
   end
-  m.seen, m.nested = {}, m.states ~= "none"
+  m.seen, m.nested = {}, m.latents ~= "none"
   local before = {} -- what any earlier step saw
   for t = 1, T do
     local row, future = m.observations[t], true
@@ -113,7 +113,7 @@ function mask.read(where, given, T, o)
   return m
 end
 
---- mask(name or table, steps [, {prefix =, hold = false}]) -> {name, observations (lists of true and false), states,
+--- mask(name or table, steps [, {prefix =, hold = false}]) -> {name, observations (lists of true and false), latents,
 --- prefix, note, seen, nested}: see pn.help "penumbra.gap.mask". A prefix longer than the sequence is clamped, which
 --- `note` says.
 function mask.mask(given, steps, how)

@@ -135,8 +135,8 @@ end
 local known = { loc = false, variance = false, cov = false, probs = false, log_probs = false, log_posteriors = false,
   log_proposal = false, weights = false }
 
---- shared_posterior{...} -> {gap =, ...}: omega and its cost -log Z, `gap` [B...] in nats, of K posteriors p(z | C, c_k)
---- of `weights` [K] or [K, B...] (probabilities of c_k given C; equal unless given). The posteriors are
+--- shared_posterior{...} -> {gap =, ...}: omega and its cost -log Z, `gap` [B...] in nats, of K posteriors p(z | C,
+--- c_k) of `weights` [K] or [K, B...] (probabilities of c_k given C; equal unless given). The posteriors are
 ---
 ---   loc, variance     [K, B..., n]: normals with diagonal covariance; K numbers each: n = 1. Gives loc, variance
 ---   loc, cov          [K, B..., n] and [K, B..., n, n]: normals. Gives loc, cov
@@ -217,10 +217,10 @@ end
 -- ---- the univariate example ----
 
 --- univariate{transition = a [, noise_variance = 0.1, data_variance = 1]}: the worked example of section 3.2, p(x, z) =
---- N(x; a z, r) N(z; 0, 1) and data N(0, s^2), with one q for all x: a may be a tensor. Gives, like a: posterior_variance
---- r / (a^2 + r), which is that of the best q, too; log_likelihood E log p(x), bound that of the best q, gap a^2 s^2 /
---- (2 r (a^2 + r)), bound_gradient -a / (a^2 + r); and optimum, the a of maximum likelihood, sqrt(s^2 - r). The bound is
---- highest at a = 0.
+--- N(x; a z, r) N(z; 0, 1) and data N(0, s^2), with one q for all x: a may be a tensor. Gives, like a:
+--- posterior_variance r / (a^2 + r), which is that of the best q, too; log_likelihood E log p(x), bound that of the
+--- best q, gap a^2 s^2 / (2 r (a^2 + r)), bound_gradient -a / (a^2 + r); and optimum, the a of maximum likelihood,
+--- sqrt(s^2 - r). The bound is highest at a = 0.
 function shared_posterior.univariate(given)
   local o = options.check("univariate", given, { transition = options.required(), noise_variance = 0.1,
     data_variance = 1 })

@@ -53,29 +53,46 @@ local function read_x(self, where, x)
   return x:to "float64"
 end
 
-local function class_of(name, methods)
-  return { __name = name, __index = core.namespace("a world", methods) }
+-- ---- what all worlds can do ----
+
+local methods = {}
+local class = { __name = "world", __index = core.namespace("a world", methods) }
+
+--- world:sample(n [, {seed =, generator =, dtype = "float64"}]) -> x [T, n, p], and what is hidden: of flights states
+--- [T, n, 6] (positions, then speeds), of pictures classes int64 [n], of traffic regimes int64 [T, n] (1: jam).
+function methods:sample(n, given)
+  local count, generator, dtype = read_sample(n, given)
+  local x, hidden = self.kind.sample(self, count, generator)
+  return x:to(dtype), hidden:dtype() == "int64" and hidden or hidden:to(dtype)
+end
+
+--- world:log_prob(x) -> [n]: log p(x) of each sequence, exact: by the Kalman filter, the sum over all templates and
+--- shifts, the forward algorithm.
+function methods:log_prob(x)
+  return (self.kind.log_prob(self, read_x(self, "log_prob", x)))
+end
+
+-- The world's own kind, or an error that names the one that the function is of.
+local function only(self, where, kind, what)
+  if self.kind ~= kind then
+    core.error(("%s: this is of %s"):format(where, what))
+  end
 end
 
 -- ---- flights ----
 
 local flights = {}
 
---- world:sample(n [, {seed =, generator =, dtype = "float64"}]) -> x [T, n, p], and what is hidden: of flights states
---- [T, n, 6] (positions, then speeds), of pictures classes int64 [n], of traffic regimes int64 [T, n] (1: jam).
-function flights:sample(n, given)
-  local count, generator, dtype = read_sample(n, given)
+--- Draws of flights.
+function flights.sample(self, count, generator)
   local states, seen = self.system:sample(self.steps, { draws = count, first = "predicted", generator = generator })
-  return seen:transpose(1, 2):contiguous():to(dtype), states:transpose(1, 2):contiguous():to(dtype)
+  return seen:transpose(1, 2):contiguous(), states:transpose(1, 2):contiguous()
 end
 
---- world:log_prob(x) -> [n]: log p(x) of each sequence, exact: by the Kalman filter, the sum over all templates and
---- shifts, the forward algorithm.
-function flights:log_prob(x)
-  return self.system:log_likelihood(read_x(self, "log_prob", x), { first = "predicted" })
+--- The density of flights.
+function flights.log_prob(self, x)
+  return self.system:log_likelihood(x, { first = "predicted" })
 end
-
-local flights_class = class_of("flights", flights)
 
 --- flights([{steps = 25, noise_scale = {0.15, 0.15, 0.075}}]): double integrators, one for each axis, of which the
 --- position is seen: p_t = p_(t-1) + 0.1 v_(t-1) + N(0, 1e-4), v_t = v_(t-1) + N(0, 1e-2), x_t = p_t +
@@ -95,8 +112,8 @@ function surrogate.flights(given)
   local s = system.linear_system { transition = both(1, 0.1, 0, 1), transition_cov = both(1e-4, 0, 0, 1e-2),
     emission = core.eye(axes, 2 * axes), emission_cov = sd:square():diag_embed(),
     initial_mean = core.zeros { 2 * axes }, initial_cov = both(0.01, 0, 0, 1) }
-  return setmetatable({ steps = steps, size = axes, system = s, noise_scale = sd,
-    ceiling = surrogate.ceiling(sd) }, flights_class)
+  return setmetatable({ kind = flights, steps = steps, size = axes, system = s, noise_scale = sd,
+    ceiling = surrogate.ceiling(sd) }, class)
 end
 
 -- ---- pictures row by row ----
@@ -114,7 +131,7 @@ local glyphs = { [0] = "abfecd", "bc", "abged", "abfgcd", "fbgc", "afgcd", "fgec
 -- The templates, each at each shift: [10, 5, 28, 28].
 local function templates()
   local all = {}
-  for class = 0, CLASSES - 1 do
+  for digit = 0, CLASSES - 1 do
     local shifted = {}
     for shift = -MOST_SHIFT, MOST_SHIFT do
       local rows = {}
@@ -122,7 +139,7 @@ local function templates()
         rows[r] = {}
         for c = 1, SIDE do rows[r][c] = 0 end
       end
-      for name in glyphs[class]:gmatch "." do
+      for name in glyphs[digit]:gmatch "." do
         local s = stroke[name]
         for r = s[1], s[2] do
           for c = s[3], s[4] do rows[r][c + shift] = 1 end
@@ -130,22 +147,22 @@ local function templates()
       end
       shifted[#shifted + 1] = rows
     end
-    all[class + 1] = shifted
+    all[digit + 1] = shifted
   end
   return core.tensor(all)
 end
 
 local pictures = {}
 
-function pictures:sample(n, given)
-  local count, generator, dtype = read_sample(n, given)
+--- Draws of pictures.
+function pictures.sample(self, count, generator)
   local how = { generator = generator }
-  local class = core.randint(0, CLASSES, { count }, how)
+  local label = core.randint(0, CLASSES, { count }, how)
   local shift = core.randint(0, 2 * MOST_SHIFT + 1, { count }, how)
-  local clean = self.templates:reshape { -1, SIDE, SIDE }:take(1, class * (2 * MOST_SHIFT + 1) + shift)
+  local clean = self.templates:reshape { -1, SIDE, SIDE }:take(1, label * (2 * MOST_SHIFT + 1) + shift)
   local flipped = core.rand(clean:shape(), how):lt(FLIP):to "float64"
   local x = (clean - flipped):abs()
-  return x:transpose(1, 2):contiguous():to(dtype), class
+  return x:transpose(1, 2):contiguous(), label
 end
 
 -- log p(x, class, shift), [n, 50].
@@ -156,24 +173,24 @@ local function joint(self, x)
   return agree * math.log(1 - FLIP) + (SIDE * SIDE - agree) * math.log(FLIP) - math.log(t:size(1))
 end
 
-function pictures:log_prob(x)
-  return joint(self, read_x(self, "log_prob", x)):logsumexp(-1)
+--- The density of pictures.
+function pictures.log_prob(self, x)
+  return joint(self, x):logsumexp(-1)
 end
 
 --- world:class_log_probs(x) -> [n, 10]: log p(class | x) of pictures, exact.
-function pictures:class_log_probs(x)
+function methods:class_log_probs(x)
+  only(self, "class_log_probs", pictures, "glyph_rows")
   local all = joint(self, read_x(self, "class_log_probs", x))
   return all:reshape { -1, CLASSES, 2 * MOST_SHIFT + 1 }:logsumexp(-1) - all:logsumexp({ -1 }, true)
 end
-
-local pictures_class = class_of("glyph rows", pictures)
 
 --- glyph_rows(): ten digits of 28 x 28 pixels, 0 or 1, read from the top: x [28, n, 28]. Each class is as likely,
 --- moved sideways by -2 to 2 pixels, each pixel then flipped with probability 0.02. 0, 3, 8 and 9 have the same rows 1
 --- to 12. `templates` [10, 5, 28, 28].
 function surrogate.glyph_rows(given)
   options.check("glyph_rows", given, {})
-  return setmetatable({ steps = SIDE, size = SIDE, templates = templates(), ceiling = 0 }, pictures_class)
+  return setmetatable({ kind = pictures, steps = SIDE, size = SIDE, templates = templates(), ceiling = 0 }, class)
 end
 
 -- ---- days of traffic ----
@@ -190,19 +207,21 @@ local function speeds(self, regime, how)
   return loc[1] + (loc[2] - loc[1]) * jam + (scale[1] + (scale[2] - scale[1]) * jam) * noise
 end
 
-function traffic:sample(n, given)
-  local count, generator, dtype = read_sample(n, given)
+--- Draws of days of traffic.
+function traffic.sample(self, count, generator)
   local regime, speed = self.model:sample(self.steps, { batch_shape = { count }, generator = generator })
-  return speed:unsqueeze(-1):to(dtype), regime
+  return speed:unsqueeze(-1), regime
 end
 
-function traffic:log_prob(x)
-  return self.model:log_likelihood(read_x(self, "log_prob", x):squeeze(-1))
+--- The density of days of traffic.
+function traffic.log_prob(self, x)
+  return self.model:log_likelihood(x:squeeze(-1))
 end
 
 --- world:sample_after(prefix, draws [, {generator =}]) -> [draws, T - k, n, 1]: draws of what follows the first k steps
 --- of days of traffic, prefix [k, n, 1], under the exact law.
-function traffic:sample_after(prefix, draws, given)
+function methods:sample_after(prefix, draws, given)
+  only(self, "sample_after", traffic, "traffic_days")
   local o = options.check("sample_after", given, { generator = options.optional "generator" })
   options.argument("sample_after", "prefix", prefix, "tensor")
   options.whole("sample_after", "draws", draws, 1)
@@ -226,8 +245,6 @@ function traffic:sample_after(prefix, draws, given)
   return core.stack(out, 2)
 end
 
-local traffic_class = class_of("days of traffic", traffic)
-
 --- traffic_days(): mean speeds of 26 half hours of a day, x [26, n, 1]: normal(60, 3) in free flow, normal(25, 6) in a
 --- jam. A jam begins with probability 0.02 at a step, at steps 3 to 6 and 20 to 23 with 0.25, and ends with 0.3; before
 --- the first step traffic flows. `model` is its pn.smc.hmm.
@@ -242,12 +259,12 @@ function surrogate.traffic_days(given)
   local loc, scale = { 60, 25 }, { 3, 6 }
   local model = hmm.new { initial = { 1 - onset[1], onset[1] }, transition = core.tensor(transition),
     emission = distribution.normal(core.tensor(loc), core.tensor(scale)) }
-  return setmetatable({ steps = DAY, size = 1, model = model, onset = onset, recovery = recovery, loc = loc,
-    scale = scale, ceiling = surrogate.ceiling(math.min(scale[1], scale[2])) }, traffic_class)
+  return setmetatable({ kind = traffic, steps = DAY, size = 1, model = model, onset = onset, recovery = recovery,
+    loc = loc, scale = scale, ceiling = surrogate.ceiling(math.min(scale[1], scale[2])) }, class)
 end
 
-surrogate.methods = pictures
-surrogate.objects = { ["world:"] = { sample = flights.sample, log_prob = flights.log_prob,
-  class_log_probs = pictures.class_log_probs, sample_after = traffic.sample_after } }
+surrogate.methods = methods
+-- The methods of what these make, by what help calls the objects.
+surrogate.objects = { ["world:"] = methods }
 
 return surrogate
