@@ -129,7 +129,7 @@ local function job_run(job)
   end
   local bound, error, each = runs.elbo(model, { y = set.test }, option.draws)
   local few = math.min(200, option.test)
-  local tighter = model:bound({ y = set.test:slice(2, 1, few) }, { draws = 10 * option.draws, batch_size = 20000 })
+  local tighter = model:bound({ y = set.test:slice(2, 1, few) }, { draws = 10 * option.draws, batch_size = 5000 })
   local kl, shares = divergence(set.classes((model:generate(option.samples, { steps = SIDE,
     generator = pn.generator(51) }))))
   local result = { fit_minutes = r.fit_minutes, best_update = r.best_update, validation = r.validation, bound = bound,

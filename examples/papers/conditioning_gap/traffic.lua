@@ -17,7 +17,7 @@ local experiment = runs.experiment
 
 local option = experiment.options({ updates = 150000, seeds = 1, days = "181,10000", keep = "", results = "",
   part = "1/1", show = false, conditionings = "full,semi,partial", seconds = 1e9, prefix = 12, draws = 10,
-  particles = 2000, test = 2000, data = "" },
+  particles = 1000, test = 2000, data = "" },
   { updates = 4, days = "32", test = 64, draws = 1, particles = 50 })
 
 local world = pn.gap.traffic_days {}
@@ -43,7 +43,7 @@ end
 -- Of the days of the test set after a beginning: continuous ranked probability score of all that follows, in units of
 -- the data, and the density of the last number.
 local function predictions(model, test, sd)
-  local count, steps = math.min(test:size(2), 200), test:size(1)
+  local count, steps = math.min(test:size(2), 100), test:size(1)
   local part = test:slice(2, 1, count):contiguous()
   local belief = model:filter { y = part:slice(1, 1, option.prefix) }
   local paths = model:forecast(belief, steps - option.prefix, { draws = option.particles })

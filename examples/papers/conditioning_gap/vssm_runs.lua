@@ -65,7 +65,7 @@ end
 --- elbo(model, batch, draws): the mean bound in nats a series, averaged over so many draws of each path, and its
 --- standard error over the series.
 function runs.elbo(model, batch, draws)
-  local each = model:bound(batch, { draws = draws, objective = "elbo", batch_size = 2000 * draws }):to "float64"
+  local each = model:bound(batch, { draws = draws, objective = "elbo", batch_size = 5000 }):to "float64"
   return each:mean():item(), each:std():item() / math.sqrt(each:size(1)), each
 end
 

@@ -213,10 +213,10 @@ function methods:bound(batch, given)
     local each = bound_of(self, part, how):reshape { o.draws, size }
     return o.objective == "elbo" and each:mean(1) or each:logsumexp(1) - math.log(o.draws)
   end
-  local rows, list = o.batch_size and math.max(1, o.batch_size // o.draws) or b.size, {}
-  if rows >= b.size then
+  if not o.batch_size then
     return of(b, b.size) - prepared_batch.log_jacobian(b)
   end
+  local rows, list = math.max(1, o.batch_size // o.draws), {}
   for from = 0, b.size - 1, rows do
     local index = core.arange(from, math.min(from + rows, b.size), { dtype = "int64" })
     list[#list + 1] = recording.off(of, prepared_batch.rows(b, index), index:size(1))
