@@ -68,6 +68,26 @@ describe("a linear model, trained", function()
     end
   end)
 
+  it("tells pn.gap.measure what its mask and its network cost", function()
+    for kind, want in pairs { full = 0, partial = partial_gap(5, 0.9, 0.19, 0.25) } do
+      pn.seed(5)
+      local m = linear { conditioning = kind, hidden = { transition = {}, initial = { 8 }, disturbance = { 8 },
+        prefix = { 8 }, emission = {} } }
+      case.train(m, m:inference_parameters(), { steps = 5, rows = 200, turns = 150, lr = 1e-2, last = 0.5 })
+      local x = case.draws_of(5, 300, pn.generator(9))
+      local r = pn.gap.measure(m, nil, m:prepared { y = x }, { training = m:prepared { y = case.draws_of(5, 2000,
+        pn.generator(10)) }, log_likelihood = function(b) return case.exact(b.y) end, widths = { 1 }, steps = 200,
+        rounds = 3, generator = pn.generator(1) })
+      assert.near(0, r.approximation.value, 1e-3)
+      assert.near(want, r.conditioning.value, 3 * r.conditioning.se + 1e-9)
+      assert.is_true(r.conditioning.se < 0.03)
+      local missing = case.exact(x) - pn.no_grad(m.bound, m, { y = x }, { draws = 100, objective = "elbo" })
+      local sum = r.approximation.value + r.conditioning.value + r.amortisation.value
+      assert.near(missing:mean():item(), sum, 0.05)
+      assert.is_true(r.amortisation.value > 0.05)
+    end
+  end)
+
   -- The best partial bound over all parameters is that of the best AR(1) on what is observed: a = 0.72, Q = 0.602,
   -- R = 0, -6.1912687743, worse than the truth's -6.0657. R goes to 0 slowly; `make soak` waits for it.
   it("with its own parameters gives up the observations' noise if inference is partial", function()
