@@ -7,8 +7,9 @@
 ---     penumbra uav.lua --quick                                       seconds
 ---
 --- Settings are those of the document's tables C.2 (semi and partial) and C.3 (full); --setting semi takes C.2 for all,
---- full C.3. What the document leaves open stands in the table on this folder's page, with results. It writes uav.txt and uav_predictions.svg (after the first 8 steps:
---- median and 90 % of draws beside the flight) and uav_density.svg (the density of the last position).
+--- full C.3. What the document leaves open stands in the table on this folder's page, with results. It writes uav.txt,
+--- uav_predictions.svg (after the first 8 steps: median and 90 % of draws beside the flight) and uav_density.svg (the
+--- density of the last position).
 local here = arg[0]:gsub("[^/]*$", "")
 local runs = dofile(here .. "vssm_runs.lua")
 local pn = require "penumbra"
@@ -110,7 +111,8 @@ local function picture()
   local band, dens = {}, {}
   local t = pn.arange(1, world.steps + 1)
   for _, kind in ipairs(experiment.words(option.conditionings)) do
-    local saved = pn.models.load(runs.file_of(option, { "uav_model", kind, option.setting, option.updates, option.count, 1 }))
+    local saved = pn.models.load(runs.file_of(option, { "uav_model", kind, option.setting, option.updates,
+      option.count, 1 }))
     if saved then
       pn.seed(7)
       local _, paths, density = predictions(saved)
