@@ -390,6 +390,8 @@ describe("bad input", function()
     refused("vssm: bidirectional features would let 'partial' inference see what comes after t",
       { conditioning = "partial", bidirectional = true })
     refused("vssm: bidirectional is of conditioning 'full'", { conditioning = "full", bidirectional = false })
+    refused("vssm: flows must be at most 1000, got 2147483648", { flows = 1 << 31 })
+    refused("vssm: layers must be at most 1000, got 1001", { layers = 1001 })
     refused("vssm: flow_hidden must be a list of 1 or 2 sizes, got 0", { flow_hidden = {} })
   end)
 

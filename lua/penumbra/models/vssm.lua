@@ -57,6 +57,7 @@ local vssm = {}
 
 local HALF_LOG_TAU = 0.91893853320467274178 -- log(2 pi) / 2
 local LEAST = 1e-6 -- of a scale out of a network
+local MOST_LAYERS = 1000 -- of a flow or a recurrent network
 
 local for_draws = prepared_batch.for_draws
 
@@ -435,6 +436,11 @@ local function checked(given)
     o[name] = options.whole("vssm", name, o[name], 1)
   end
   o.flows = options.whole("vssm", "flows", o.flows, 0)
+  for _, name in ipairs { "flows", "layers" } do
+    if o[name] > MOST_LAYERS then
+      core.error(("vssm: %s must be at most %d, got %d"):format(name, MOST_LAYERS, o[name]))
+    end
+  end
   if not (o.floor > 0 and o.floor < math.huge) then
     core.error(("vssm: floor, the least gain, must be positive, got %g"):format(o.floor))
   elseif o.output ~= "normal" and (o.mean == "first" or o.noise ~= "shared") then
