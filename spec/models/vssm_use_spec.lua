@@ -327,6 +327,33 @@ describe("training", function()
     end
   end)
 
+  it("raises the weight of the divergence in the iterations of its warmup, on the way from a file, too", function()
+    local m, plain = small { warmup = 4 }, small {}
+    plain:load_state(m:state())
+    local b = batch(5, 6)
+    local seen = vssm.bound_of(plain, plain:prepared(b), { generator = pn.generator(1) })
+    local _, lost = vssm.path_of(plain, plain:prepared(b), { generator = pn.generator(1) })
+    local count = plain:prepared(b).observed:to "float64":sum()
+    for _, at in ipairs { { 1, 0.2 }, { 3, 0.6 }, { 5, 1 }, { 9, 1 } } do
+      local want = -(seen + lost * (1 - at[2])):sum() / count
+      assert.near(want:item(), m:loss(b, { generator = pn.generator(1), iteration = at[1] }):item(), 1e-12)
+    end
+    assert.near((-seen:sum() / count):item(), m:loss(b, { generator = pn.generator(1) }):item(), 1e-12)
+    local path = os.tmpname()
+    os.remove(path)
+    local function fit(model, stop, resume)
+      return model:fit { series = b, steps = 7, seed = 3, checkpoint = path, resume = resume, on_step = stop
+        and function(s) return s.iteration < stop end or nil }
+    end
+    local whole, again = small { warmup = 4 }, small { warmup = 4 }
+    fit(whole)
+    os.remove(path)
+    fit(small { warmup = 4 }, 3)
+    fit(again, nil, true)
+    same_bits(whole:state(), again:state())
+    os.remove(path)
+  end)
+
   it("learns what there is to learn, from outputs of other kinds too", function()
     for _, output in ipairs { "bernoulli", "student_t", "poisson" } do
       pn.seed(12)

@@ -6,6 +6,8 @@
 ---     penumbra mnist_rows.lua --data FOLDER --keep RUNS --results rows_runs.txt --show    table and pictures
 ---     penumbra mnist_rows.lua --quick                                              seconds, on glyph rows
 ---
+--- --warmup is the share of the updates in which the weight of the divergence rises to 1 (0.2; the document names none,
+--- and without it full inference ended with hidden states that mean nothing, see this folder's page).
 --- FOLDER holds train-images-idx3-ubyte.gz ... Settings: the document's tables D.1 (partial) and D.2 (full).
 --- The last 10,000 training images are for validation. For each model: the test bound (the mean of 10 draws), the
 --- importance weighted bound of 100 draws on 200 pictures, and the divergence of the classes of 10,000 samples from the
@@ -18,7 +20,7 @@ local experiment = runs.experiment
 
 local option = experiment.options({ updates = 100000, seeds = 2, data = "", keep = "", results = "", part = "1/1",
   show = false, conditionings = "full,partial", sets = "digits,glyphs", seconds = 1e9, draws = 10, count = 50000,
-  test = 10000, samples = 10000, classifier_epochs = 3 },
+  test = 10000, samples = 10000, classifier_epochs = 3, warmup = 0.2 },
   { updates = 2, seeds = 1, sets = "glyphs", count = 100, test = 50, samples = 50, draws = 1 })
 
 local o32 = { dtype = "float32" }
@@ -116,16 +118,17 @@ end
 local function job_run(job)
   local set, setting = set_of(job.set), runs.settings.rows[job.kind]
   pn.seed(3000 + job.seed)
-  local model = runs.model(setting, job.kind, { size = SIDE, output = "bernoulli", dtype = "float32" })
+  local model = runs.model(setting, job.kind, { size = SIDE, output = "bernoulli", dtype = "float32",
+    warmup = math.floor(job.warmup * job.updates) })
   local r = runs.fit(model, setting, { train = { y = set.train }, validation = { y = set.validation }, looks = 10,
     updates = job.updates, seed = job.seed, seconds = option.seconds,
-    file = runs.file_of(option, { "rows", job.set, job.kind, job.updates, job.seed }) })
+    file = runs.file_of(option, { "rows", job.set, job.kind, job.warmup, job.updates, job.seed }) })
   if not r.done then
     print(("stopped after %d updates; run again to go on"):format(r.updates))
     os.exit(0)
   end
   if option.keep ~= "" then
-    assert(model:save(runs.file_of(option, { "rows_model", job.set, job.kind, job.updates, job.seed })))
+    assert(model:save(runs.file_of(option, { "rows_model", job.set, job.kind, job.warmup, job.updates, job.seed })))
   end
   local bound, error, each = runs.elbo(model, { y = set.test }, option.draws)
   local few = math.min(200, option.test)
@@ -146,7 +149,7 @@ local jobs = {}
 for _, set in ipairs(experiment.words(option.sets)) do
   for seed = 1, set == "digits" and option.data == "" and 0 or option.seeds do
     for _, kind in ipairs(experiment.words(option.conditionings)) do
-      jobs[#jobs + 1] = { set = set, kind = kind, seed = seed, updates = option.updates }
+      jobs[#jobs + 1] = { set = set, kind = kind, seed = seed, updates = option.updates, warmup = option.warmup }
     end
   end
 end
@@ -175,7 +178,7 @@ end
 local function pictures()
   local bars = {}
   for _, r in ipairs(all) do
-    local m = r.seed == 1 and pn.models.load(runs.file_of(option, { "rows_model", r.set, r.kind, r.updates, r.seed }))
+    local m = r.seed == 1 and pn.models.load(runs.file_of(option, { "rows_model", r.set, r.kind, r.warmup, r.updates, r.seed }))
     if m then
       local x = m:generate(64, { steps = SIDE, generator = pn.generator(52) }):transpose(1, 2):contiguous()
       pn.plot.save(("%s/rows_%s_%s.png"):format(option.out, r.set, r.kind), { pn.plot.images(x:to "float64") })

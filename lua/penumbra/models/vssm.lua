@@ -34,6 +34,7 @@
 --- activation    "tanh": of all, or by network a name or a list with one for each layer
 --- init          "xavier": weights of these networks (pn.nn.initialise), for all or by network; recurrent layers and
 ---               the flow begin as they do everywhere
+--- warmup        iterations of fit in which the weight of the divergence rises from 0 to 1 (0, as published)
 --- num_particles of the filter behind filter and forecast, 1000
 --- features, scaling      0 and "none": inputs go in as they are, and y is seen as it is. Another scaling is taken from
 ---               the whole series, the future too
@@ -192,11 +193,20 @@ local function bound_of(self, b, how)
   local z, lost = path_of(self, b, how)
   local draws = how.draws or 1
   local observed = (self.law or not b.complete) and for_draws(b.observed, draws) or nil
+  if how.values then -- fit's weight of the divergence
+    lost = lost * how.values[1]
+  end
   return log_likelihood(self, z, for_draws(b.y, draws), observed):sum(1) - lost, z
 end
 
 local function evidence(self, b, how)
   return (bound_of(self, b, how))
+end
+
+-- fit's iterations differ in the weight of the divergence alone.
+local function phase(self, iteration)
+  local warmup = self.given.warmup
+  return "", nil, warmup > 0 and { math.min(1, iteration / (warmup + 1)) } or nil
 end
 
 local methods = {}
@@ -353,7 +363,8 @@ end
 
 -- ---- making ----
 
-local class = forecaster.class { name = "vssm", methods = methods, evidence = evidence, smooth = smooth,
+local class = forecaster.class { name = "vssm", methods = methods, evidence = evidence, phase = phase,
+  smooth = smooth,
   smooth_options = { draws = 32, generator = options.optional "generator" },
   filter = function(self, b, how)
     return residual_paths.filter(self, b, { generator = how.generator, log_likelihood = log_likelihood })
@@ -376,7 +387,7 @@ local own_options = {
   output = options.any "normal", mean = options.choice("network", "first"), noise = options.any "shared",
   noise_scale = 0.5, units = 64, layers = 1, hidden = options.any { 32 }, activation = options.any "tanh",
   init = options.any "xavier",
-  num_particles = 1000, features = 0, scaling = options.choice("none", "mean", "standard", "change"),
+  warmup = 0, num_particles = 1000, features = 0, scaling = options.choice("none", "mean", "standard", "change"),
 }
 
 local function check_hidden(role, list, least, most)
@@ -435,7 +446,7 @@ local function checked(given)
   for _, name in ipairs { "latent", "units", "layers", "num_particles" } do
     o[name] = options.whole("vssm", name, o[name], 1)
   end
-  o.flows = options.whole("vssm", "flows", o.flows, 0)
+  o.flows, o.warmup = options.whole("vssm", "flows", o.flows, 0), options.whole("vssm", "warmup", o.warmup, 0)
   for _, name in ipairs { "flows", "layers" } do
     if o[name] > MOST_LAYERS then
       core.error(("vssm: %s must be at most %d, got %d"):format(name, MOST_LAYERS, o[name]))
