@@ -410,7 +410,9 @@ describe("bad input", function()
     refused("vssm: mean 'first' needs at least size = 3 latent numbers, got 2", { size = 3, latent = 2,
       mean = "first" })
     refused("vssm: mean and noise are of output 'normal'", { output = "bernoulli", noise = 0.2 })
-    refused("vssm: output 'bernoulli' is of 0 and 1", { output = "bernoulli", scaling = "standard" })
+    refused("vssm: output 'bernoulli' takes y as it is and needs scaling = 'none', got 'standard'",
+      { output = "bernoulli", scaling = "standard" })
+    refused("vssm: output 'poisson' takes y as it is", { output = "poisson", scaling = "mean" })
     refused("vssm: hidden[2] must be a whole number", { hidden = { 3, 0 } })
     refused("vssm: activation must be a name or a list of 1", { activation = { "tanh", "relu" } })
     refused("vssm: hidden: unknown option 'transitions', did you mean 'transition'?", { hidden = { transitions = {} } })

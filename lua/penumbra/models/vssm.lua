@@ -211,8 +211,8 @@ end
 
 local methods = {}
 
---- bound(batch [, {draws = 1, objective = "iwae", batch_size = 2000, generator =}]): a lower bound on log p(y_1 ...
---- y_T) of each series, [B], in nats a series: of several draws the importance weighted one (Burda, Grosse &
+--- bound(batch [, {draws = 1, objective = "iwae", batch_size =, generator =}]): a lower bound on log p(y_1 ... y_T) of
+--- each series, [B], in nats a series: of several draws the importance weighted one (Burda, Grosse &
 --- Salakhutdinov 2016), which tends to log p(y) with their number; objective = "elbo": their mean, with divergences in
 --- closed form. batch_size: paths that are drawn at a time; then there is no gradient. Without it all at once, with.
 function methods:bound(batch, given)
@@ -456,8 +456,6 @@ local function checked(given)
     core.error(("vssm: floor, the least gain, must be positive, got %g"):format(o.floor))
   elseif o.output ~= "normal" and (o.mean == "first" or o.noise ~= "shared") then
     core.error "vssm: mean and noise are of output 'normal'"
-  elseif o.output == "bernoulli" and o.scaling ~= "none" then
-    core.error "vssm: output 'bernoulli' is of 0 and 1 and needs scaling = 'none'"
   elseif o.mean == "first" and o.latent < o.size then
     core.error(("vssm: mean 'first' needs at least size = %d latent numbers, got %d"):format(o.size, o.latent))
   elseif type(o.gain) == "string" and o.gain ~= "network" and o.gain ~= "shared" then
@@ -475,6 +473,11 @@ local function add_emission(self, o, hidden, activation, init)
   local how, width = { dtype = o.dtype }
   if o.output ~= "normal" then
     self.law = emission.new("vssm", "output", o.output, o.size)
+    local targets = self.law.row.row.targets or "real"
+    if targets ~= "real" and o.scaling ~= "none" then
+      core.error(("vssm: output '%s' takes y as it is and needs scaling = 'none', got '%s'"):format(self.law.kind,
+        o.scaling))
+    end
     width = self.law.width * o.size
   else
     width = (o.mean == "network" and o.size or 0) + (o.noise == "network" and o.size or 0)
