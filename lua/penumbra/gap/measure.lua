@@ -275,20 +275,21 @@ function class:__tostring()
   return table.concat(lines, "\n")
 end
 
---- report:panel([{title =}]): the gaps as bars with two standard errors, for pn.plot.save and show.
+--- report:panel([{title =}]): the gaps with two standard errors, for pn.plot.save and show.
 function report:panel(given)
   local o = options.check("panel", given, { title = "where the nats go" })
-  local marks = { title = o.title, y_label = "nats a datum", legend = "below" }
+  local marks = { title = o.title, y_label = "nats a datum", legend = "none", x_names = {}, x_range = { 0.5, 3.5 } }
   for k, name in ipairs { "approximation", "conditioning", "amortisation" } do
     local v = self[name]
+    marks.x_names[k] = name
     if v then
-      marks[#marks + 1] = plot.line({ k, k }, { 0, v.value }, { label = name, width = 12 })
+      marks[#marks + 1] = plot.line({ k - 0.2, k + 0.2, k + 0.2, k - 0.2, k - 0.2 }, { 0, 0, v.value, v.value, 0 },
+        { colour = "#2255aa" })
       if v.se == v.se then
-        marks[#marks + 1] = plot.line({ k, k }, { v.value - 2 * v.se, v.value + 2 * v.se }, { colour = "#000000" })
+        marks[#marks + 1] = plot.error_bars({ k }, { v.value }, { 2 * v.se }, { colour = "#c0392b" })
       end
     end
   end
-  marks.x_range = { 0.5, 3.5 }
   return plot.panel(marks)
 end
 
@@ -426,7 +427,8 @@ function measure.measure(model, posterior, given_data, given)
   local out = assemble(n, each, notes, settled)
   for _, name in ipairs { "approximation", "conditioning", "amortisation" } do
     if out[name] and out[name].value < -2 * out[name].se - o.tolerance then
-      notes[#notes + 1] = name .. " is negative: the family of the network holds more than that of the local posteriors"
+      notes[#notes + 1] = name .. " is negative: the family of the network holds more than that of the posteriors above it, or "
+        .. "these had not settled"
     end
   end
   return out
