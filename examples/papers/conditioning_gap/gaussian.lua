@@ -6,7 +6,8 @@
 --- writes figure_1.svg (two posteriors, their mixture, the best shared posterior and the best normal for the
 --- mixture), univariate.svg (the worked example), sweeps.svg (a linear Gaussian system: the gap over both noises, the
 --- length and the prefix that the first state sees) and masks.svg (the conditions of published models side by side),
---- and prints what they show. All of it is closed form or settled optimisation: every run gives the same. README.md has the results.
+--- and prints what they show. All of it is closed form or settled optimisation: every run gives the same. README.md has
+--- the results.
 local pn = require "penumbra"
 local plot = pn.plot
 
@@ -34,7 +35,7 @@ end
 -- ---- figure 1 ----
 
 local function figure_1()
-  print "\nFigure 1: posteriors N(-1, s^2) and N(1, s^2); KL(q || mixture) of the shared posterior and of normals fitted"
+  print "\nFigure 1: posteriors N(-1, s^2) and N(1, s^2); KL(q || mixture) of the shared posterior and of fitted normals"
   print "      s    shared   gap     both modes (scale, KL)     one mode (mean, scale, KL)     the best covers"
   local x, panels = pn.linspace(-3, 3, 301), { columns = 3, size = { 1100, 360 } }
   for _, s in ipairs { 0.3, 0.34, 0.36, 0.4, 0.42, 0.5, 1 } do
