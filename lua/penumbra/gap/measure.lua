@@ -266,7 +266,7 @@ end
 -- ---- the report ----
 
 local report = {}
-local class = { __name = "gap report", __index = core.namespace("a gap report", report) }
+local class = { __name = "gap report" }
 
 local ROWS = { { "log_likelihood", "log p(x)" }, { "approximation", "  approximation gap" },
   { "local_bound", "L, local posteriors" }, { "conditioning", "  conditioning gap" },
@@ -446,6 +446,8 @@ function measure.measure(model, posterior, given_data, given)
   end
   return out
 end
+
+class.__index = core.namespace("a gap report", report)
 
 measure.report = report
 measure.objects = { ["report:"] = report }
