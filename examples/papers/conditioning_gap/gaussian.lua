@@ -35,9 +35,9 @@ end
 -- ---- figure 1 ----
 
 local function figure_1()
-  print "\nFigure 1: posteriors N(-1, s^2) and N(1, s^2); KL(q || mixture) of the shared posterior and of fitted normals"
+  print "\nFigure 1: posteriors N(-1, s^2) and N(1, s^2); KL(q || mixture) of the shared one and of fitted normals"
   print "      s    shared   gap     both modes (scale, KL)     one mode (mean, scale, KL)     the best covers"
-  local x, panels = pn.linspace(-3, 3, 301), { columns = 3, size = { 1100, 360 } }
+  local x, panels = pn.linspace(-3, 3, 121), { columns = 3, size = { 1100, 360 } }
   for _, s in ipairs { 0.3, 0.34, 0.36, 0.4, 0.42, 0.5, 1 } do
     local f = pn.gap.marginal_fit { loc = { -1, 1 }, scale = { s, s } }
     local one, both
@@ -66,7 +66,7 @@ end
 -- ---- the univariate example ----
 
 local function univariate()
-  local a = pn.linspace(0, 1.5, 151)
+  local a = pn.linspace(0, 1.5, 61)
   local u = pn.gap.univariate { transition = a }
   local at = pn.gap.univariate { transition = { math.sqrt(0.9), 0, 0.5 } }
   print("\nThe univariate example: p(x | z) = N(a z, 0.1), data N(0, 1), one posterior for all x")
@@ -104,7 +104,7 @@ local function sweep(values, f)
 end
 
 local function sweeps()
-  local n = option.quick and 15 or 61
+  local n = option.quick and 15 or 41
   local noises = (pn.linspace(-6, 4, n) * math.log(10)):exp():totable()
   local by_q = sweep(noises, function(q) return gap_of(scalar(0.9, q, 0.25, 1), {}).gap:item() end)
   local by_r = sweep(noises, function(r) return gap_of(scalar(0.9, 0.19, r, 1), {}).gap:item() end)

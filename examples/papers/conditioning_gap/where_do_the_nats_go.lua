@@ -4,8 +4,8 @@
 ---     penumbra examples/papers/conditioning_gap/where_do_the_nats_go.lua [--quick] [--out FOLDER] [--data FOLDER]
 ---         [--rows vae,kvae,deep_state]
 ---
----   vae          784-200-200-50, Bernoulli, on MNIST (--data, with train-images-idx3-ubyte.gz ...), binarised once, or on
----                the digits of pn.gap.glyph_rows: its encoder sees all of x
+---   vae          784-200-200-50, Bernoulli, on MNIST (--data, with train-images-idx3-ubyte.gz ...), binarised once, or
+---                on the digits of pn.gap.glyph_rows: its encoder sees all of x
 ---   kvae         a Kalman autoencoder of flights (pn.gap.flights, 25 steps): q(z_t | y_t) sees no other step
 ---   deep_state   a structural model of days of traffic, whose states are integrated out exactly: the control
 ---
@@ -118,7 +118,7 @@ function rows.deep_state()
     local x = world:sample(choose(500, 20), { seed = 1 })
     local items = {}
     for k = 1, x:size(2) do items[k] = { target = x:select(2, k):totable() } end
-    m:fit { series = pn.data.series(items, { freq = "D" }), window = 26, context = 26, steps = choose(300, 3),
+    m:fit { series = pn.data.series(items, { freq = "D" }), window = 26, context = 26, steps = choose(3000, 3),
       batch_size = 32, lr = 1e-2, seed = 1 }
   end)
   return { { "DeepState, traffic", pn.gap.measure(m, nil, { y = (world:sample(choose(200, 8), { seed = 2 })) }) } }
