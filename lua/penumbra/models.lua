@@ -6,8 +6,8 @@
 ---     local paths = m:forecast(set:history { steps = 60 }, 30)
 ---     m:save "deepar.safetensors"     pn.models.load "deepar.safetensors"
 ---
---- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster". Autoencoders:
---- pn.help "penumbra.models.vae".
+--- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster"; one of them, with inference
+--- that sees what it is let see, is pn.help "penumbra.models.vssm". Autoencoders: pn.help "penumbra.models.vae".
 -- help: pn.models, part
 local core = require "penumbra.core"
 
@@ -22,6 +22,7 @@ local members = {
   rsgls = "rsgls",
   rsgls_issm = "rsgls_issm",
   sgls = "sgls",
+  vssm = "vssm",
   load = "forecaster",
 }
 

@@ -81,6 +81,9 @@
 ---     loc, mean      of a distribution
 ---     scale          standard deviation, or what a variable is measured in
 ---     scales         lowest and highest scale at the start
+---     scaling        what series are measured in, by name
+---     bandwidth      standard deviation of a kernel
+---     sample         whether draws are given instead of means
 ---     covariance, cov   matrices
 ---     variance       squares of standard deviations
 ---     noise          of observations: how it is parameterised, or its scale
@@ -96,10 +99,15 @@
 --- Networks
 ---     hidden         sizes of hidden layers, a list
 ---     layers         how many, or a list
+---     bidirectional  whether recurrent layers run both ways
 ---     activation     by name
 ---     latent         numbers in a latent variable, a list where there are several
 ---     network        the one that a method takes
 ---     encoder, decoder      networks, or sizes of their hidden layers
+---     units          of a recurrent network
+---     features       units of the layer that inputs go through, or what a model sees of them
+---     output         what a network's outputs say of data: a likelihood
+---     flow_hidden    hidden units of a flow's networks
 ---     average        how matrices are averaged, by name
 ---     base           how many base matrices
 --- Sequential models

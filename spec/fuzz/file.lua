@@ -291,7 +291,13 @@ end
 
 local batch = { y = pn.randn { 6, 2, 1 } }
 for name, make in pairs { deepar = function() return pn.models.deepar { size = 1, hidden = 3 } end,
-    deep_state = function() return pn.models.deep_state { size = 1, hidden = 3 } end } do
+    deep_state = function() return pn.models.deep_state { size = 1, hidden = 3 } end,
+    vssm = function()
+      local conditioning = one { "partial", "semi", "full", pn.ones({ 6, 6 }):gt(0) }
+      return pn.models.vssm { size = 1, latent = 2, units = 3, flows = 2, num_particles = 8, layers = random(2),
+        conditioning = conditioning, prefix = conditioning == "semi" and 3 or nil, posterior = one { "noise", "state" },
+        noise = one { "shared", "network", 0.3 }, gain = one { "shared", "network", { 0.5, 2 } } }
+    end } do
   kinds[name] = {
     make = function(path) assert(make():save(path)) end,
     load = function(path) return pn.models.load(path) end,

@@ -31,7 +31,7 @@
 ---     q.eager                           as of the model
 ---     q.exact                           true: q is the posterior itself and log_likelihood is exact: all gaps are 0
 ---
---- pn.models.vae (one level), kvae and deep_state do.
+--- pn.models.vae (one level), kvae, deep_state and vssm (with data = m:prepared(batch)) do.
 -- help: pn.gap, methods report
 local core = require "penumbra.core"
 local local_posterior = require "penumbra.gap.local_posterior"

@@ -61,16 +61,7 @@ local LEAST = 1e-12 -- added to variances of q: softplus and sigmoid may give 0
 
 -- ---- draws side by side ----
 
--- x [T, B, ...] for each of k draws: [T, k B, ...].
-local function for_draws(x, k)
-  if not x or k == 1 then
-    return x
-  end
-  local shape = x:shape()
-  local wide = { shape[1], k, table.unpack(shape, 2) }
-  local flat = { shape[1], k * shape[2], table.unpack(shape, 3) }
-  return x:unsqueeze(2):broadcast_to(wide):contiguous():reshape(flat)
-end
+local for_draws = prepared_batch.for_draws
 
 local function beside(...)
   local list = {}
