@@ -2,11 +2,12 @@
 --- 2018; Bayer et al. 2021) by pn.gap.measure, in one table.
 ---
 ---     penumbra examples/papers/conditioning_gap/where_do_the_nats_go.lua [--quick] [--out FOLDER] [--data FOLDER]
----         [--rows vae,kvae,deep_state]
+---         [--rows vae,vssm,kvae,deep_state]
 ---
 ---   vae          784-200-200-50, Bernoulli, on MNIST (--data, with train-images-idx3-ubyte.gz ...), binarised once, or
 ---                on the digits of pn.gap.glyph_rows: its encoder sees all of x
----   kvae         a Kalman autoencoder of flights (pn.gap.flights, 25 steps): q(z_t | y_t) sees no other step
+---   vssm         residual state-space models of flights (pn.gap.flights, 25 steps), inference partial and full
+---   kvae         a Kalman autoencoder of the same flights: q(z_t | y_t) sees no other step
 ---   deep_state   a structural model of days of traffic, whose states are integrated out exactly: the control
 ---
 --- With --out trained models and finished rows are kept there, and a run goes on from them; where_do_the_nats_go.svg
@@ -14,7 +15,7 @@
 local pn = require "penumbra"
 local vae = require "penumbra.models.vae"
 
-local option = { quick = false, rows = "vae,kvae,deep_state" }
+local option = { quick = false, rows = "vae,vssm,kvae,deep_state" }
 local i = 1
 while arg[i] do
   local name = arg[i]:match "^%-%-(%l+)$"
@@ -79,16 +80,35 @@ function rows.vae()
   end
   local m = vae.new { data = 784, latent = choose(50, 4), hidden = choose({ 200, 200 }, { 16 }), dtype = "float32" }
   trained(option.data and "vae_mnist" or "vae_digits", m, function()
-    m:fit { data = train, epochs = choose(20, 2), batch_size = 100 }
+    m:fit { data = train, epochs = choose(8, 2), batch_size = 100 }
   end)
   local family = {}
   for _, name in ipairs(choose({ "diagonal", "full" }, { "diagonal" })) do
     family[#family + 1] = { ("VAE, %s, %s q"):format(option.data and "MNIST" or "glyphs", name),
-      pn.gap.measure(m, nil, test:slice(1, 1, choose(200, 20)), { family = name, generator = pn.generator(1),
-        steps = choose(300, 5), rounds = choose(6, 1), draws = 2, importance_draws = choose(1000, 16),
+      pn.gap.measure(m, nil, test:slice(1, 1, choose(100, 20)), { family = name, generator = pn.generator(1),
+        steps = choose(200, 5), rounds = choose(6, 1), draws = 2, importance_draws = choose(500, 16),
         judge_draws = 16, tolerance = 0.02 }) }
   end
   return family
+end
+
+function rows.vssm()
+  local world, out = pn.gap.flights(), {}
+  for k, kind in ipairs(choose({ "partial", "full" }, { "partial" })) do
+    pn.seed(10 + k)
+    local m = pn.models.vssm { size = 3, latent = choose(8, 3), conditioning = kind, units = choose(32, 4),
+      flows = choose(2, 0), hidden = { choose(32, 4) }, mean = "first", noise = { 0.15, 0.15, 0.075 } }
+    trained("vssm_" .. kind, m, function()
+      m:fit { series = { y = (world:sample(choose(4000, 20), { seed = 1 })) }, batch_size = choose(32, 10),
+        steps = choose(1500, 3), lr = 3e-3, seed = 1 }
+    end)
+    local test, training = world:sample(choose(50, 8), { seed = 2 }), world:sample(choose(2000, 16), { seed = 3 })
+    out[k] = { "VSSM, flights, " .. kind, pn.gap.measure(m, nil, m:prepared { y = test }, {
+      training = m:prepared { y = training }, generator = pn.generator(1), steps = choose(300, 2),
+      rounds = choose(6, 1), batch_size = 32, widths = { 1 }, draws = 2, judge_draws = choose(16, 4),
+      importance_draws = choose(256, 8), tolerance = 0.02, lr = 0.02 }) }
+  end
+  return out
 end
 
 function rows.kvae()
@@ -103,10 +123,10 @@ function rows.kvae()
     m:fit { series = pn.data.series(items, { freq = "D" }), window = 25, context = 25, steps = choose(1500, 3),
       batch_size = 32, lr = 3e-3, seed = 1 }
   end)
-  local test, training = world:sample(choose(100, 8), { seed = 2 }), world:sample(choose(1000, 16), { seed = 3 })
+  local test, training = world:sample(choose(40, 8), { seed = 2 }), world:sample(choose(1000, 16), { seed = 3 })
   return { { "KVAE, flights", pn.gap.measure(m, nil, { y = test }, { training = { y = training },
-    generator = pn.generator(1), steps = choose(250, 2), rounds = choose(5, 1), batch_size = 32,
-    widths = choose({ 1, 2 }, { 1 }), draws = 2, judge_draws = choose(32, 4), importance_draws = choose(256, 8),
+    generator = pn.generator(1), steps = choose(200, 2), rounds = choose(5, 1), batch_size = 32,
+    widths = { 1 }, draws = 2, judge_draws = choose(16, 4), importance_draws = choose(128, 8),
     tolerance = 0.02 }) } }
 end
 
@@ -153,7 +173,7 @@ end
 local panels, all = { columns = 2, size = { 900, 700 } }, {}
 for name in option.rows:gmatch "[%w_]+" do
   if not rows[name] then
-    io.stderr:write(("where_do_the_nats_go: --rows knows vae, kvae, deep_state, got %s\n"):format(name))
+    io.stderr:write(("where_do_the_nats_go: --rows knows vae, vssm, kvae, deep_state, got %s\n"):format(name))
     os.exit(1)
   end
   for _, row in ipairs(row_of(name)) do all[#all + 1] = row end
