@@ -3,11 +3,11 @@
 ---
 ---     penumbra examples/papers/conditioning_gap/gaussian.lua [--quick] [--out FOLDER]
 ---
---- writes figure_1.svg (two posteriors, their mixture, the best shared posterior and the best normal for the
---- mixture), univariate.svg (the worked example), sweeps.svg (a linear Gaussian system: the gap over both noises, the
---- length and the prefix that the first state sees) and masks.svg (the conditions of published models side by side),
---- and prints what they show. All of it is closed form or settled optimisation: every run gives the same. README.md has
---- the results.
+--- writes two_posteriors.svg (figure 1: two posteriors, their mixture, the best shared posterior and the best normal
+--- for the mixture), univariate_bound.svg (the worked example), gap_sweeps.svg (a linear Gaussian system: the gap over
+--- both noises, the length and the prefix that the first state sees) and published_masks.svg (the conditions of
+--- published models side by side), and prints what they show. All of it is closed form or settled optimisation: every
+--- run gives the same. README.md has the results.
 local pn = require "penumbra"
 local plot = pn.plot
 
@@ -60,7 +60,7 @@ local function figure_1()
         plot.line(x, density(best.loc, best.scale), { label = "normal fitted to the mixture", colour = blue }) }
     end
   end
-  save("figure_1", panels)
+  save("two_posteriors", panels)
 end
 
 -- ---- the univariate example ----
@@ -75,7 +75,7 @@ local function univariate()
     print(("  %8.5f  %10.6f  %10.6f  %8.5f  %10.6f"):format(value, at.log_likelihood[k]:item(), at.bound[k]:item(),
       at.gap[k]:item(), at.bound_gradient[k]:item()))
   end
-  save("univariate", plot.panel { title = "The bound is highest where the latent means nothing", x_label = "a",
+  save("univariate_bound", plot.panel { title = "The bound is highest where the latent means nothing", x_label = "a",
     y_label = "nats", legend = "bottom right", y_range = { -7, -1 },
     plot.line(a, u.log_likelihood, { label = "E log p(x)", colour = blue }),
     plot.line(a, u.bound, { label = "bound, best shared posterior", colour = red }),
@@ -123,7 +123,7 @@ local function sweeps()
   for k = 1, T do
     print(("  %5d  %20.6f  %26.6f"):format(k, paper[k]:item(), held[k]:item()))
   end
-  save("sweeps", { columns = 2, size = { 900, 640 },
+  save("gap_sweeps", { columns = 2, size = { 900, 640 },
     plot.panel { title = "over the noise of the state, Q", x_log = true, x_label = "Q", y_label = "gap, nats",
       legend = "none", plot.line(noises, by_q, { colour = red }) },
     plot.panel { title = "over the noise of what is seen, R", x_log = true, x_label = "R", y_label = "gap, nats",
@@ -159,8 +159,9 @@ local function masks()
   end
   print(settled and "  all optimisations settled" or "  NOT all optimisations settled")
   local x = pn.arange(1, #bars + 1):totable()
-  save("masks", plot.panel { title = ("What each condition loses, a = 0.9, Q = 0.19, R = 0.25, T = %d"):format(T),
-    y_label = "gap, nats", legend = "none", x_names = names, x_range = { 0.5, #bars + 0.5 },
+  save("published_masks", plot.panel {
+    title = ("What each condition loses, a = 0.9, Q = 0.19, R = 0.25, T = %d"):format(T), y_label = "gap, nats",
+    legend = "none", x_names = names, x_range = { 0.5, #bars + 0.5 },
     plot.points(x, bars, { colour = red, size = 1.2 }) })
 end
 

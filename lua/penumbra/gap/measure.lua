@@ -440,8 +440,8 @@ function measure.measure(model, posterior, given_data, given)
   local out = assemble(n, each, notes, settled)
   for _, name in ipairs { "approximation", "conditioning", "amortisation" } do
     if out[name] and out[name].value < -2 * out[name].se - o.tolerance then
-      notes[#notes + 1] = name .. " is negative: the family of the network holds more than that of the posteriors above it, or "
-        .. "these had not settled"
+      notes[#notes + 1] = name .. " is negative: the family of the network holds more than that of the posteriors "
+        .. "above it, or these had not settled"
     end
   end
   return out
