@@ -104,8 +104,9 @@ local function log_weights(self, q, x, draws, generator)
 end
 
 -- log w of `draws` draws for each of the data, [draws, N], no graph, BLOCK draws of a piece of the data at a time.
-local BLOCK = 4096
-local function weights_of(self, q, x, n, draws, own)
+local BLOCK, JUDGE = 4096, 7919
+local function weights_of(self, q, x, n, draws, own, generator)
+  generator = generator or self.generator
   local pieces = {}
   local most = own and n or math.max(1, math.min(n, BLOCK // 8))
   for first = 0, n - 1, most do
@@ -114,7 +115,7 @@ local function weights_of(self, q, x, n, draws, own)
     local at_once = math.max(1, BLOCK // (last - first))
     while left > 0 do
       local k = math.min(left, at_once)
-      list[#list + 1] = recording.off(log_weights, self, q, part, k, self.generator)
+      list[#list + 1] = recording.off(log_weights, self, q, part, k, generator)
       left = left - k
     end
     pieces[#pieces + 1] = #list > 1 and core.concatenate(list, 1) or list[1]
@@ -127,10 +128,16 @@ local function mean_and_se(each)
   return { value = each:mean():item(), se = n > 1 and each:std():item() / math.sqrt(n) or 0 / 0 }
 end
 
--- Has b, [N], gained on a by more than noise and the tolerance?
+-- Has b, [N], gained on a by more than noise and the tolerance? By how much, and that noise.
 local function gained(self, a, b)
   local d = mean_and_se(b - a)
-  return d.value > math.max(self.o.tolerance, 2 * (d.se == d.se and d.se or 0)), d.value
+  local noise = 2 * (d.se == d.se and d.se or 0)
+  return d.value > math.max(self.o.tolerance, noise), d.value, noise
+end
+
+-- The bound of each datum by the same draws at each call, so that what is compared differs by q alone.
+local function judged(self, q, x, n, own)
+  return weights_of(self, q, x, n, self.o.judge_draws, own, core.generator(JUDGE)):mean(1)
 end
 
 -- ---- optimisation ----
@@ -176,17 +183,18 @@ local function put_back(q, list)
 end
 
 -- Trains q in rounds, each with a lower rate, until the bound of `judge()`, [N], gains nothing more; q is then at its
--- best. Gives that bound and whether it stood still.
+-- best. Gives that bound, whether it stood still and to within how many nats that is known.
 local function until_still(self, q, train, judge)
   local best, kept = judge(), snapshot(q)
-  local lr, settled = self.o.lr, false
+  local lr, settled, resolution = self.o.lr, false, 0
   for _ = 1, self.o.rounds do
     train(self.o.steps, lr)
     local now = judge()
-    local more, by = gained(self, best, now)
+    local more, by, noise = gained(self, best, now)
     if by > 0 then
       best, kept = now, snapshot(q)
     end
+    resolution = noise
     if not more then
       settled = true
       break
@@ -194,13 +202,13 @@ local function until_still(self, q, train, judge)
     lr = lr * 0.5
   end
   put_back(q, kept)
-  return best, settled
+  return best, settled, resolution
 end
 
 -- ---- L_local ----
 
 local function local_of(self, q, x, n)
-  local parts, settled, evidence = {}, true, {}
+  local parts, settled, evidence, resolution = {}, true, {}, 0
   local size = math.min(n, self.o.local_batch)
   for first = 0, n - 1, size do
     local part = taken(self.model, x, rows(first, math.min(n, first + size)))
@@ -216,15 +224,16 @@ local function local_of(self, q, x, n)
       end
       own = local_posterior.new(z, self.o.family)
     end
-    local function judge() return weights_of(self, own, part, count, self.o.judge_draws, true):mean(1) end
-    local _, still = until_still(self, own, trainer(self, own, part, count, true), judge)
-    settled = settled and still
+    local _, still, noise = until_still(self, own, trainer(self, own, part, count, true), function()
+      return judged(self, own, part, count, true)
+    end)
+    settled, resolution = settled and still, math.max(resolution, noise)
     local w = weights_of(self, own, part, count, self.o.importance_draws, true)
     parts[#parts + 1] = w:mean(1)
     evidence[#evidence + 1] = w:logsumexp(1) - math.log(w:size(1))
   end
   local function whole(list) return #list > 1 and core.concatenate(list, 1) or list[1] end
-  return whole(parts), settled, whole(evidence)
+  return whole(parts), whole(evidence), settled, resolution
 end
 
 -- ---- L_mask ----
@@ -234,30 +243,30 @@ local function mask_of(self, q, training, n)
   local validating = math.max(1, math.min(n - 1, math.floor(n * self.o.split)))
   local valid, train_set = taken(self.model, training, rows(0, validating)), taken(self.model, training,
     rows(validating, n))
-  local function score(network) return weights_of(self, network, valid, validating, self.o.judge_draws):mean(1) end
-  local best, bound, settled, width = q, score(q), false, 0
+  local function score(network) return judged(self, network, valid, validating) end
+  local best, bound, settled, width, resolution = q, score(q), false, 0, 0
   for _, factor in ipairs(self.o.widths) do
     local network = q:widened(factor)
-    local now, still = until_still(self, network, trainer(self, network, train_set, n - validating), function()
+    local now, still, noise = until_still(self, network, trainer(self, network, train_set, n - validating), function()
       return score(network)
     end)
     local more, by = gained(self, bound, now)
     if by > 0 then
       best, bound, width = network, now, factor
     end
-    settled = still
+    settled, resolution = still, noise
     if not more and width > 0 and width < factor then
       break
     end
     settled = settled and not more
   end
-  return best, settled, width
+  return best, width, settled, resolution
 end
 
 -- ---- the report ----
 
 local report = {}
-local class = { __name = "gap report", __index = core.namespace("a gap report", report) }
+local class = { __name = "gap report" }
 
 local ROWS = { { "log_likelihood", "log p(x)" }, { "approximation", "  approximation gap" },
   { "local_bound", "L, local posteriors" }, { "conditioning", "  conditioning gap" },
@@ -275,20 +284,21 @@ function class:__tostring()
   return table.concat(lines, "\n")
 end
 
---- report:panel([{title =}]): the gaps as bars with two standard errors, for pn.plot.save and show.
+--- report:panel([{title =}]): the gaps with two standard errors, for pn.plot.save and show.
 function report:panel(given)
   local o = options.check("panel", given, { title = "where the nats go" })
-  local marks = { title = o.title, y_label = "nats a datum", legend = "below" }
+  local marks = { title = o.title, y_label = "nats a datum", legend = "none", x_names = {}, x_range = { 0.5, 3.5 } }
   for k, name in ipairs { "approximation", "conditioning", "amortisation" } do
     local v = self[name]
+    marks.x_names[k] = name
     if v then
-      marks[#marks + 1] = plot.line({ k, k }, { 0, v.value }, { label = name, width = 12 })
+      marks[#marks + 1] = plot.line({ k - 0.2, k + 0.2, k + 0.2, k - 0.2, k - 0.2 }, { 0, 0, v.value, v.value, 0 },
+        { colour = "#2255aa" })
       if v.se == v.se then
-        marks[#marks + 1] = plot.line({ k, k }, { v.value - 2 * v.se, v.value + 2 * v.se }, { colour = "#000000" })
+        marks[#marks + 1] = plot.error_bars({ k }, { v.value }, { 2 * v.se }, { colour = "#c0392b" })
       end
     end
   end
-  marks.x_range = { 0.5, 3.5 }
   return plot.panel(marks)
 end
 
@@ -395,19 +405,21 @@ function measure.measure(model, posterior, given_data, given)
   options.object(where, "model", model, "a model with log_joint", "log_joint")
   options.object(where, "posterior", q, "a posterior with draw and parameters", "draw", "parameters")
   local notes, settled, each = {}, {}, {}
-  local estimate
-  each.local_bound, settled["local"], estimate = local_of(self, q, x, n)
+  local estimate, resolution
+  each.local_bound, estimate, settled["local"], resolution = local_of(self, q, x, n)
   each.log_likelihood = likelihood_of(self, x, n, estimate, notes)
   each.amortised_bound = weights_of(self, q, x, n, o.importance_draws):mean(1)
   if not settled["local"] then
     notes[#notes + 1] = ("local posteriors had not settled after %d rounds of %d steps"):format(o.rounds, o.steps)
+  elseif resolution > o.tolerance then
+    notes[#notes + 1] = ("local posteriors stood still to within %.2g nats, no nearer than that"):format(resolution)
   end
   if q.sees_all then
     each.mask_bound, settled.mask = each.local_bound, settled["local"]
     notes[#notes + 1] = "the mask hides nothing: L with the mask is that of local posteriors"
   elseif q.widened then
     local training = o.training and check_data(where, "training", model, o.training) or x
-    local best, still, width = mask_of(self, q, training, count_of(model, training))
+    local best, width, still, noise = mask_of(self, q, training, count_of(model, training))
     settled.mask = still
     each.mask_bound = best == q and each.amortised_bound or weights_of(self, best, x, n, o.importance_draws):mean(1)
     notes[#notes + 1] = width == 0 and "no refitted network was better than the one there is"
@@ -416,6 +428,8 @@ function measure.measure(model, posterior, given_data, given)
     if not still then
       notes[#notes + 1] = ("refitting had not settled (%d rounds of %d steps, widths up to %d)"):format(o.rounds,
         o.steps, o.widths[#o.widths])
+    elseif noise > o.tolerance then
+      notes[#notes + 1] = ("validation stood still to within %.2g nats, no nearer than that"):format(noise)
     end
     if not o.training then
       notes[#notes + 1] = "networks were refitted on the data that are measured"
@@ -426,11 +440,14 @@ function measure.measure(model, posterior, given_data, given)
   local out = assemble(n, each, notes, settled)
   for _, name in ipairs { "approximation", "conditioning", "amortisation" } do
     if out[name] and out[name].value < -2 * out[name].se - o.tolerance then
-      notes[#notes + 1] = name .. " is negative: the family of the network holds more than that of the local posteriors"
+      notes[#notes + 1] = name .. " is negative: the family of the network holds more than that of the posteriors "
+        .. "above it, or these had not settled"
     end
   end
   return out
 end
+
+class.__index = core.namespace("a gap report", report)
 
 measure.report = report
 measure.objects = { ["report:"] = report }

@@ -56,7 +56,7 @@ end
 -- ---- what all worlds can do ----
 
 local methods = {}
-local class = { __name = "world", __index = core.namespace("a world", methods) }
+local class = { __name = "world" }
 
 --- world:sample(n [, {seed =, generator =, dtype = "float64"}]) -> x [T, n, p], and what is hidden: of flights states
 --- [T, n, 6] (positions, then speeds), of pictures classes int64 [n], of traffic regimes int64 [T, n] (1: jam).
@@ -262,6 +262,8 @@ function surrogate.traffic_days(given)
   return setmetatable({ kind = traffic, steps = DAY, size = 1, model = model, onset = onset, recovery = recovery,
     loc = loc, scale = scale, ceiling = surrogate.ceiling(math.min(scale[1], scale[2])) }, class)
 end
+
+class.__index = core.namespace("a world", methods)
 
 surrogate.methods = methods
 -- The methods of what these make, by what help calls the objects.
