@@ -97,8 +97,8 @@ describe("a linear model, trained", function()
       hidden = { transition = {}, initial = {}, disturbance = {}, prefix = { 8 }, emission = {} } }
     case.train(m, m:parameters(), { steps = 5, rows = 100, turns = 5000, lr = 5e-2, last = 0.02 })
     if soak then
-      case.train(m, m:parameters(), { steps = 5, rows = 10000, turns = 10000, lr = 4e-3, last = 1, seed = 2 })
-      case.train(m, m:parameters(), { steps = 5, rows = 10000, turns = 5000, lr = 2e-3, last = 0.1, seed = 3 })
+      case.train(m, m:parameters(), { steps = 5, rows = 10000, turns = 30000, lr = 4e-3, last = 1, seed = 2 })
+      case.train(m, m:parameters(), { steps = 5, rows = 10000, turns = 3000, lr = 4e-3, last = 0.1, seed = 3 })
     end
     local y = case.draws_of(5, 20000, pn.generator(7))
     local _, gain = m.states:move(pn.zeros { 1, 1 })
