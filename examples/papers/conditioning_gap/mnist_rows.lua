@@ -178,7 +178,8 @@ end
 local function pictures()
   local bars = {}
   for _, r in ipairs(all) do
-    local m = r.seed == 1 and pn.models.load(runs.file_of(option, { "rows_model", r.set, r.kind, r.warmup, r.updates, r.seed }))
+    local file = runs.file_of(option, { "rows_model", r.set, r.kind, r.warmup, r.updates, r.seed })
+    local m = r.seed == 1 and pn.models.load(file)
     if m then
       local x = m:generate(64, { steps = SIDE, generator = pn.generator(52) }):transpose(1, 2):contiguous()
       pn.plot.save(("%s/rows_%s_%s.png"):format(option.out, r.set, r.kind), { pn.plot.images(x:to "float64") })
