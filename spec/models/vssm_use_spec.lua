@@ -89,29 +89,28 @@ describe("a linear model, trained", function()
   end)
 
   -- The best partial bound over all parameters is that of the best AR(1) on what is observed: a = 0.72, Q = 0.602,
-  -- R = 0, -6.1912687743, worse than the truth's -6.0657. R goes to 0 slowly; `make soak` waits for it.
+  -- R = 0, -6.1912687743, worse than the truth's -6.0657. Where R is small a step of Adam is too coarse for what q must
+  -- hit, so that L-BFGS ends it, on draws and noise that stay the same.
   it("with its own parameters gives up the observations' noise if inference is partial", function()
-    local soak = os.getenv "PN_SOAK" ~= nil
     pn.seed(3)
     local m = linear { conditioning = case.lower(5), gain = "shared", noise = "shared", units = 2,
       hidden = { transition = {}, initial = {}, disturbance = {}, prefix = { 8 }, emission = {} } }
-    case.train(m, m:parameters(), { steps = 5, rows = 100, turns = 5000, lr = 5e-2, last = 0.02 })
-    if soak then
-      case.train(m, m:parameters(), { steps = 5, rows = 10000, turns = 30000, lr = 4e-3, last = 1, seed = 2 })
-      case.train(m, m:parameters(), { steps = 5, rows = 10000, turns = 3000, lr = 4e-3, last = 0.1, seed = 3 })
-    end
+    case.train(m, m:parameters(), { steps = 5, rows = 100, turns = 2000, lr = 5e-2, last = 0.02 })
+    local some, half = case.draws_of(5, 4000, pn.generator(11)), pn.randn { 5, 4000, 1 }
+    local b, noise = m:prepared { y = pn.concatenate({ some, some }, 2) }, pn.concatenate({ half, -half }, 2)
+    local optimiser = pn.optim.lbfgs(m:parameters(), { max_steps = 200 })
+    optimiser:step(function() return -vssm.bound_of(m, b, { noise = noise }):mean() end)
     local y = case.draws_of(5, 20000, pn.generator(7))
     local _, gain = m.states:move(pn.zeros { 1, 1 })
-    local a, r = m.states.net[1]:parameters()[1]:item(), math.exp(2 * m.log_noise:item())
     -- the same draws' evidence under the truth takes most of the noise out of the bound's mean
     local missing = case.exact(y) - pn.no_grad(m.bound, m, { y = y }, { draws = 10, objective = "elbo" })
     local bound, error = -6.0657051554 - missing:mean():item(), missing:std():item() / math.sqrt(20000)
-    assert.is_true(error < 0.01)
+    assert.is_true(error < 0.006)
     assert.is_true(bound < -6.1912687743 + 3 * error, bound)
-    assert.is_true(bound > -6.1912687743 - (soak and 0.02 or 0.08), bound)
-    assert.near(0.72, a, soak and 0.02 or 0.04)
-    assert.is_true(r < (soak and 1e-3 or 0.1), r)
-    assert.near(0.602, gain:item() ^ 2, soak and 0.02 or 0.08)
+    assert.near(-6.1912687743, bound, 0.02)
+    assert.is_true(math.exp(2 * m.log_noise:item()) < 1e-3)
+    assert.near(0.72, m.states.net[1]:parameters()[1]:item(), 0.02)
+    assert.near(0.602, gain:item() ^ 2, 0.02)
   end)
 end)
 
