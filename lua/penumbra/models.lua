@@ -6,8 +6,9 @@
 ---     local paths = m:forecast(set:history { steps = 60 }, 30)
 ---     m:save "deepar.safetensors"     pn.restore "deepar.safetensors"
 ---
---- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster". Deep latent-variable models:
---- pn.help "penumbra.models.vae", "penumbra.models.variational_em".
+--- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster"; one of them, with inference
+--- that sees what it is let see, is pn.help "penumbra.models.vssm". Deep latent-variable models: pn.help
+--- "penumbra.models.vae", "penumbra.models.variational_em".
 -- help: pn.models, part
 local core = require "penumbra.core"
 
@@ -24,6 +25,7 @@ local members = {
   sgls = "sgls",
   vae = "vae",
   variational_em = "variational_em",
+  vssm = "vssm",
 }
 
 local function lazy_names()

@@ -38,6 +38,7 @@
 ---     start          where something begins: values, or the way they are found, by name
 ---     init           what draws or sets the first values
 ---     split          share of the data, or where it is cut in two
+---     family         of distributions, by name
 ---     mode           which of several ways, by name; so is method, and kind says which sort of thing
 ---     method         see mode
 ---     kind           see mode
@@ -71,6 +72,7 @@
 ---     model          a pn.model, or the network that is trained
 ---     prior, likelihood, posterior     distributions, by name or made, of what is unknown, what is seen, both
 ---     parameters     what is learned or named, a list or a table
+---     log_likelihood a function that gives it, exact
 ---     moments        whether means and variances are wanted, too
 ---     enumerate      whether discrete variables are summed out
 ---     constraint     the set in which values lie, or a bijector onto it
@@ -79,7 +81,11 @@
 ---     loc, mean      of a distribution
 ---     scale          standard deviation, or what a variable is measured in
 ---     scales         lowest and highest scale at the start
----     covariance     a matrix
+---     scaling        what series are measured in, by name
+---     bandwidth      standard deviation of a kernel
+---     sample         whether draws are given instead of means
+---     covariance, cov   matrices
+---     variance       squares of standard deviations
 ---     noise          of observations: how it is parameterised, or its scale
 ---     noise_scale    its standard deviation
 ---     noise_variance its variance
@@ -93,9 +99,15 @@
 --- Networks
 ---     hidden         sizes of hidden layers, a list
 ---     layers         how many, or a list
+---     bidirectional  whether recurrent layers run both ways
 ---     activation     by name
 ---     latent         numbers in a latent variable, a list where there are several
+---     network        the one that a method takes
 ---     encoder, decoder      networks, or sizes of their hidden layers
+---     units          of a recurrent network
+---     features       units of the layer that inputs go through, or what a model sees of them
+---     output         what a network's outputs say of data: a likelihood
+---     flow_hidden    hidden units of a flow's networks
 ---     average        how matrices are averaged, by name
 ---     base           how many base matrices
 --- Sequential models
@@ -103,11 +115,14 @@
 ---     initial_mean, initial_cov         of the first state
 ---     drift, diffusion                  of a stochastic differential equation
 ---     state, observation                the size or dtype of what is hidden and of what is seen
+---     state_draws    how states given all of z are drawn, by name
 ---     switch         the discrete or recurrent part of a state
 ---     proposal       the law that particles are drawn from
 ---     lookahead      weights of particles by what comes next
 ---     resampling, threshold             the scheme, by name, and the share of particles below which it runs
----     conditioning   on what a switch looks, by name
+---     conditioning   on what a switch or a posterior looks, by name
+---     prefix         steps that a posterior of the first state sees
+---     hold           whether later steps go on seeing the prefix
 ---     history        what is kept of earlier steps: whether, or how many
 ---     mixing         share of steps of another kind
 ---     target_accept  share of proposals that an adapted sampler takes

@@ -370,10 +370,18 @@ kinds.variational_em = {
   end,
 }
 
+function forecasters.vssm()
+  local conditioning = one { "partial", "semi", "full", pn.ones({ 6, 6 }):gt(0) }
+  return { size = 1, latent = 2, units = 3, flows = 2, num_particles = 8, layers = random(2),
+    conditioning = conditioning, prefix = conditioning == "semi" and 3 or nil, posterior = one { "noise", "state" },
+    noise = one { "shared", "network", 0.3 }, gain = one { "shared", "network", { 0.5, 2 } } }
+end
+
 for _, entry in ipairs(require "penumbra.shell.help".entries()) do
   local name = entry.qualified and entry.qualified:match "^pn%.models%.([%w_]+)$"
   if name and not kinds[name] then
     local make, o = pn.models[name], assert(forecasters[name], "file_kinds.lua needs options of a small " .. name)
+    if type(o) == "function" then o = o() end
     kinds[name] = {
       make = function(path) assert(make(o):save(path)) end,
       load = function(path) return pn.restore(path) end,

@@ -158,6 +158,12 @@ local made = {
     l:observe(pn.ones { 4, 1 }, pn.ones { 4, 1 }, 1)
     return l
   end,
+  flights = function() return pn.gap.flights { steps = 2 } end,
+  glyph_rows = function() return pn.gap.glyph_rows() end,
+  traffic_days = function() return pn.gap.traffic_days() end,
+  gap_report = function()
+    return pn.gap.measure(pn.models.deep_state { hidden = 2 }, nil, { y = pn.ones { 3, 2, 1 } })
+  end,
   adaptation = function() return pn.continual.bayesian_forgetting { rate = 0.1 } end,
   autoencoder = function()
     local m = pn.models.vae { data = 2, latent = 1, hidden = { 2 } }

@@ -67,6 +67,11 @@ local made = {
   learner = function()
     return pn.continual.learner { network = pn.nn.linear(1, 1), likelihood = "bernoulli", seed = 1 }
   end,
+  flights = function() return pn.gap.flights { steps = 2 } end,
+  traffic_days = function() return pn.gap.traffic_days() end,
+  gap_report = function()
+    return pn.gap.measure(pn.models.deep_state { hidden = 2 }, nil, { y = pn.ones { 3, 2, 1 } })
+  end,
   adaptation = function() return pn.continual.bayesian_forgetting { rate = 0.1 } end,
   forecaster = function() return pn.models.deepar { hidden = 2, layers = 1 } end,
   belief = function() return pn.models.deepar({ hidden = 2, layers = 1 }):filter { y = pn.ones { 2, 1, 1 } } end,

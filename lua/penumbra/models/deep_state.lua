@@ -210,8 +210,15 @@ local function paths(self, state, o)
   return core.stack(out, 2):reshape { o.draws, o.steps, o.size, self.size }
 end
 
-local class = forecaster.class { name = "deep_state", evidence = evidence, filter = filter, advance = advance,
-  paths = paths, smooth = smooth, smooth_options = {} }
+local methods = {}
+
+--- amortised_posterior(): says that there is none, as pn.gap.measure takes it: states are integrated out exactly.
+function methods.amortised_posterior()
+  return { exact = true }
+end
+
+local class = forecaster.class { name = "deep_state", methods = methods, evidence = evidence, filter = filter,
+  advance = advance, paths = paths, smooth = smooth, smooth_options = {} }
 
 -- ---- making ----
 

@@ -46,8 +46,9 @@ local core = require "penumbra.core"
 local base_matrices = require "penumbra.models.base_matrices"
 local emission = require "penumbra.models.emission"
 local forecaster = require "penumbra.models.forecaster"
-local form = require "penumbra.form"
 local image_network = require "penumbra.models.image_network"
+local kvae_options = require "penumbra.models.kvae_options"
+local network_posterior = require "penumbra.models.network_posterior"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"
 local prepared_batch = require "penumbra.models.prepared_batch"
@@ -60,16 +61,7 @@ local LEAST = 1e-12 -- added to variances of q: softplus and sigmoid may give 0
 
 -- ---- draws side by side ----
 
--- x [T, B, ...] for each of k draws: [T, k B, ...].
-local function for_draws(x, k)
-  if not x or k == 1 then
-    return x
-  end
-  local shape = x:shape()
-  local wide = { shape[1], k, table.unpack(shape, 2) }
-  local flat = { shape[1], k * shape[2], table.unpack(shape, 3) }
-  return x:unsqueeze(2):broadcast_to(wide):contiguous():reshape(flat)
-end
+local for_draws = prepared_batch.for_draws
 
 local function beside(...)
   local list = {}
@@ -101,9 +93,21 @@ local function check_width(role, out, want)
   end
 end
 
--- q(z | y): mean and scale [T, B, latent].
-local function encode(self, b, features)
-  local out = rowwise(self.encoder, beside(b.y, if_entered(self, "encoder", features)))
+local function layers_of(o)
+  return { init = "xavier", activation = o.activation, dtype = o.dtype }
+end
+
+-- An encoder of layers `factor` times as wide as `hidden`.
+local function encoder_layers(self, factor)
+  local o, sizes = self.given, {}
+  for k, n in ipairs(o.hidden) do sizes[k + 1] = n * factor end
+  sizes[1], sizes[#o.hidden + 2] = o.size + (self.enters.encoder and self.input_size or 0), 2 * o.latent
+  return nn.mlp(sizes, layers_of(o))
+end
+
+-- q(z | y): mean and scale [T, B, latent]; by another encoder, if given.
+local function encode(self, b, features, network)
+  local out = rowwise(network or self.encoder, beside(b.y, if_entered(self, "encoder", features)))
   check_width("encoder", out, 2 * self.latent)
   local loc, raw = out:slice(-1, 1, self.latent), out:slice(-1, self.latent + 1, 2 * self.latent)
   local most = self.given.latent_variance
@@ -335,6 +339,37 @@ function methods:bound(batch, given)
   return each:logsumexp(1) - math.log(o.draws) - prepared_batch.log_jacobian(b)
 end
 
+--- log_joint(z, batch): log p(y, z) of draws z [S, B, T, latent], [S, B], the states integrated out; differentiable.
+--- Of series without gaps.
+function methods:log_joint(z, batch)
+  local b = prepared_batch.read("log_joint", self, batch)
+  if not b.complete then
+    core.error "log_joint: needs series without gaps, of one length"
+  end
+  local S, features = z:size(1), forecaster.features(self, b)
+  local run = { steps = b.steps, count = S * b.size, features = for_draws(features, S),
+    z = z:permute({ 3, 1, 2, 4 }):reshape { b.steps, S * b.size, self.latent } }
+  at_once(self, run)
+  local seen = self.law:log_prob(decode(self, run.z, run.features), for_draws(b.y, S), for_draws(b.observed, S))
+  return (seen:sum(1) + run.log_prior):reshape { S, b.size } - prepared_batch.log_jacobian(b)
+end
+
+-- A draw of z [S, B, T, latent] by an encoder, and log q.
+local function drawn_by(self, network, batch, draws, generator)
+  local b = prepared_batch.read("draw", self, batch)
+  local loc, scale = encode(self, b, forecaster.features(self, b), network)
+  local noise = core.randn({ draws, table.unpack(loc:shape()) }, { dtype = self.dtype, generator = generator })
+  return (loc + scale * noise):transpose(2, 3), -minus_log_q("sampled", scale, noise):sum(2)
+end
+
+--- amortised_posterior(): q(z | y), the encoder, as pn.gap.measure takes it; wider ones where it has `hidden` layers.
+function methods:amortised_posterior()
+  local own = not (self.given.image or self.given.encoder)
+  return network_posterior.new { network = self.encoder, eager = true,
+    draw = function(...) return drawn_by(self, ...) end,
+    widen = own and function(times) return (encoder_layers(self, times)) end or nil }
+end
+
 local function evidence(self, b, how)
   how.entropy = self.given.entropy
   return bound_of(self, run_of(self, b, how), how)
@@ -449,69 +484,12 @@ local class = forecaster.class { name = "kvae", methods = methods, evidence = ev
   advance = advance, paths = paths, smooth = smooth,
   smooth_options = { draws = 32, generator = options.optional "generator" } }
 
-local own_options = {
-  latent = 2, state = 4, base = 3, units = 50, hidden = options.any { 64, 64 },
-  activation = options.one_of("leaky_relu", nn.activations),
-  image = options.optional "table", filters = 32, encoder = options.optional(), decoder = options.optional(),
-  output = options.any "normal", latent_variance = options.optional "number",
-  noise = options.choice("shared", "mixed"), average = options.choice(table.unpack(base_matrices.averages)),
-  stable = true, inputs = options.any { "weights", "emission" },
-  objective = options.choice("rao_blackwellised", "monte_carlo"), state_draws = options.choice("joint", "marginal"),
-  impute = options.choice("sample", "mean"), entropy = options.choice("sampled", "closed"), reconstruction = 1,
-  belief_draws = 100, jitter = 0, init = options.any {},
-}
-
-local positive = form.number { above = 0 }
-
-local init_options = { transition = 0.05, emission = 0.5, inputs = 0.05, state_scale = 0.3, emission_scale = 0.2,
-  initial_scale = 1 }
-
-local places = { weights = true, emission = true, transition = true, encoder = true, decoder = true }
-
-local function where_inputs_enter(o)
-  options.argument("kvae", "inputs", o.inputs, "table")
-  local enters = {}
-  for k, name in ipairs(o.inputs) do
-    if not places[name] then
-      core.error(("kvae: inputs[%d] must be 'weights', 'emission', 'transition', 'encoder' or 'decoder', got %s")
-        :format(k, tostring(name)))
-    end
-    enters[name] = true
-  end
-  return enters
-end
-
 local function reversed(list)
   local out = {}
   for k, v in ipairs(list) do
     out[#list + 1 - k] = v
   end
   return out
-end
-
-local function checked(given)
-  local o = forecaster.options("kvae", given, own_options)
-  for _, name in ipairs { "latent", "state", "base", "units", "filters", "belief_draws" } do
-    o[name] = options.whole("kvae", name, o[name], 1)
-  end
-  options.argument("kvae", "hidden", o.hidden, "table")
-  for k, n in ipairs(o.hidden) do
-    options.whole("kvae", ("hidden[%d]"):format(k), n, 1)
-  end
-  o.init = options.check("kvae: init", o.init, init_options)
-  for name in pairs(init_options) do
-    form.check("kvae: init", ("'%s'"):format(name), o.init[name], name:find "scale$" and positive or form.number())
-  end
-  forecaster.fits("kvae", o, { latent_variance = positive, reconstruction = form.number(),
-    jitter = form.number { least = 0 } })
-  if (o.encoder == nil) ~= (o.decoder == nil) then
-    core.error "kvae: encoder and decoder come together"
-  elseif o.encoder and not (nn.is_network(o.encoder) and nn.is_network(o.decoder)) then
-    core.error "kvae: encoder and decoder must be networks, as nn.sequential{...}"
-  elseif o.output == "bernoulli" and o.scaling ~= "none" then
-    core.error(("kvae: output 'bernoulli' is of pixels 0 or 1 and needs scaling = 'none', got '%s'"):format(o.scaling))
-  end
-  return o
 end
 
 -- Encoder and decoder: given, of convolutions, or layers.
@@ -526,10 +504,9 @@ local function networks(self, o, width)
     end
     return image_network.encoder("kvae", o, 2 * o.latent), image_network.decoder("kvae", o, latent)
   end
-  local there, back = { inputs, table.unpack(o.hidden) }, { latent, table.unpack(reversed(o.hidden)) }
-  there[#there + 1], back[#back + 1] = 2 * o.latent, width
-  local how = { init = "xavier", activation = o.activation, dtype = o.dtype }
-  return nn.mlp(there, how), nn.mlp(back, how)
+  local back = { latent, table.unpack(reversed(o.hidden)) }
+  back[#back + 1] = width
+  return encoder_layers(self, 1), nn.mlp(back, layers_of(o))
 end
 
 -- The bases, and the logarithms of inverse scales of noise that all share.
@@ -568,9 +545,9 @@ end
 --- kvae{size =, latent =, state =, base =, ...}: a Kalman variational autoencoder with parameters drawn anew; options:
 --- pn.help "penumbra.models.kvae" and "penumbra.models.forecaster".
 function kvae.kvae(given)
-  local o = checked(given)
+  local o, enters = kvae_options.read(given)
   local self = forecaster.new(class, o)
-  self.enters = self.input_size > 0 and where_inputs_enter(o) or (where_inputs_enter(o) and {})
+  self.enters = self.input_size > 0 and enters or {}
   self.law = emission.new("kvae", "output", o.output, o.size)
   self.encoder, self.decoder = networks(self, o, self.law.width * o.size)
   local m = self.input_size

@@ -212,4 +212,28 @@ function prepared_batch.at_lengths(b, x)
   return x:gather(1, (b.lengths - 1):reshape(index):broadcast_to(shape)):squeeze(1)
 end
 
+-- Which axis of a field is that of the series.
+local axes = { y = 2, raw = 2, observed = 2, active = 2, inputs = 2, lengths = 1, series = 1, start = 1, location = 1,
+  scale = 1 }
+
+--- rows(b, index): the series of a prepared batch at the places of int64 index [K], from 0.
+function prepared_batch.rows(b, index)
+  local out = { steps = b.steps, size = index:size(1), complete = b.complete }
+  for name, axis in pairs(axes) do
+    out[name] = b[name] and b[name]:take(axis, index)
+  end
+  return out
+end
+
+--- for_draws(x, k): x [T, B, ...] for each of k draws, [T, k B, ...]; nil for nil.
+function prepared_batch.for_draws(x, k)
+  if not x or k == 1 then
+    return x
+  end
+  local shape = x:shape()
+  local wide = { shape[1], k, table.unpack(shape, 2) }
+  local flat = { shape[1], k * shape[2], table.unpack(shape, 3) }
+  return x:unsqueeze(2):broadcast_to(wide):contiguous():reshape(flat)
+end
+
 return prepared_batch

@@ -36,6 +36,7 @@ local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
 local hierarchy = require "penumbra.models.hierarchy"
 local infer = require "penumbra.infer"
+local network_posterior = require "penumbra.models.network_posterior"
 local nn = require "penumbra.nn"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
@@ -310,6 +311,40 @@ function methods:posterior_law(x, given)
     core.error "posterior_law: only one level without a flow has a posterior in closed form; take m:encode"
   end
   return self.latents:run(self.likelihood:given(x), o.condition, { mean = true }).q[1]
+end
+
+-- What pn.gap.measure hands on: x, or {x, condition}.
+local function datum_parts(self, where, data)
+  local x, c = data, nil
+  if type(data) == "table" then
+    x, c = data[1], data[2]
+  end
+  if self.latent[2] then
+    core.error(where .. ": only of models with one level of latents")
+  end
+  return checked(self, where, x), checked_condition(self, where, c, x:size(1))
+end
+
+--- log_joint(z, x): log p(x, z) of draws z [S, B, latent] for x [B, data] (or {x, condition}), [S, B]; differentiable.
+--- Of models of one level.
+function methods:log_joint(z, data)
+  local x, c = datum_parts(self, "log_joint", data)
+  local run = run_of(self, x, c, { given = { z } })
+  return run.log_likelihood + self.latents:log_prior(run)
+end
+
+--- amortised_posterior(): q(z | x) of a model of one level, as pn.gap.measure takes it. It sees all of x.
+function methods:amortised_posterior()
+  return network_posterior.new { network = self.latents, sees_all = true, draw = function(_, data, draws, generator)
+    local x, c = datum_parts(self, "draw", data)
+    if self.posterior == "flow" then
+      local run = self.latents:run(self.likelihood:given(x), c, { draws = draws })
+      return run.z[1], self.latents:log_posterior(run)
+    end
+    local law = self.latents:run(self.likelihood:given(x), c, { mean = true }).q[1]
+    local z = generator and law:rsample({ draws }, generator) or law:rsample { draws }
+    return z, law:log_prob(z)
+  end }
 end
 
 --- decode(z [, {condition =}]): the law of x given z_1 [B, latent]; a distribution.

@@ -6,9 +6,10 @@
 ---
 --- series      a series set (pn.data.series, pn.data.gluonts): each window is one of its series, all alike likely, from
 ---             a start that is uniform; a series shorter than the window comes whole. A batch as log_evidence takes it,
----             in its place, is trained on as it is in each iteration
+---             in its place, is trained on as it is in each iteration; with batch_size each takes so many of its
+---             series at random, all alike likely, with their scales in the whole batch
 --- steps       2500, one minibatch each
---- batch_size  windows of a minibatch, 50
+--- batch_size  windows of a minibatch, 50; of a batch: its series of a minibatch (all)
 --- window      steps of a window
 --- context     steps from the start of a window that give its scale (all of them)
 --- lr, decay   the rate, 5e-3, and what part of it is left in the last iteration, 1e-2 (1: constant)
@@ -53,14 +54,17 @@ function window_training.loss(self, b, how)
 end
 
 local fit_options = {
-  series = options.required "table", steps = 2500, batch_size = 50, window = options.optional "number",
-  context = options.optional "number", lr = 5e-3, decay = 1e-2, beta1 = 0.9, beta2 = 0.95, clip = 10,
-  seed = options.optional "number", compile = true, checkpoint = options.optional "string", checkpoint_every = 100,
-  resume = false, on_step = options.optional "function", progress = options.any(false),
+  series = options.required "table", steps = 2500, batch_size = options.optional "number",
+  window = options.optional "number", context = options.optional "number", lr = 5e-3, decay = 1e-2, beta1 = 0.9,
+  beta2 = 0.95, clip = 10, seed = options.optional "number", compile = true, checkpoint = options.optional "string",
+  checkpoint_every = 100, resume = false, on_step = options.optional "function", progress = options.any(false),
 }
 
 local function read(self, given)
   local o = options.check("fit", given, fit_options)
+  o.set = type(o.series.windows) == "function" and o.series or nil
+  o.all = not o.set and not o.batch_size -- the batch as it is
+  o.batch_size = o.batch_size or 50
   for _, name in ipairs { "steps", "batch_size", "checkpoint_every" } do
     o[name] = options.whole("fit", name, o[name], 1)
   end
@@ -69,7 +73,6 @@ local function read(self, given)
       core.error(("fit: %s must be positive, got %g"):format(name, o[name]))
     end
   end
-  o.set = type(o.series.windows) == "function" and o.series or nil
   if o.set then
     o.window = options.whole("fit", "window", o.window or 0, 1)
     if o.context and options.whole("fit", "context", o.context, 1) > o.window then
@@ -191,8 +194,11 @@ end
 
 -- The minibatch of an iteration, by seed and iteration alone.
 local function batch_at(self, o, s, iteration)
-  if o.whole then
+  if o.all then
     return o.whole
+  elseif o.whole then
+    return prepared_batch.rows(o.whole, core.randint(0, o.whole.size, { o.batch_size },
+      { generator = core.generator(s.seed):split(iteration) }))
   end
   local windows = o.set:windows { size = o.window, count = o.batch_size,
     generator = core.generator(s.seed):split(iteration) }
