@@ -86,7 +86,7 @@ describe("two sensors of one number", function()
       sizes[name] = told.effective_sample_size:item()
     end
     near(sizes.product, 20000, 1e-6) -- the posterior itself: all weights are equal
-    assert(sizes.first < 15000 and sizes.second < 15000)
+    assert(sizes.first < 18500 and sizes.second < 14000)
   end)
 end)
 
@@ -197,7 +197,7 @@ describe("a product of beliefs", function()
   end)
 
   it("names the source that knows less than the prior, where the precision is not positive", function()
-    local good = dist.normal(pn.zeros { 2, 2 }, pn.tensor { { 0.9, 0.9 }, { 0.95, 0.95 } }):independent(1)
+    local good = dist.normal(pn.zeros { 2, 2 }, pn.tensor { { 0.9, 0.9 }, { 0.95, 1.05 } }):independent(1)
     local wide = dist.normal(pn.zeros { 2, 2 }, pn.tensor { { 0.9, 0.9 }, { 0.9, 5 } }):independent(1)
     refuses("product: the product's precision of datum 2 must be positive, got", fusion.product,
       { a = good, wide = wide }, { prior = standard(2) })

@@ -11,7 +11,7 @@ end
 
 local function standard(n) return dist.normal(pn.zeros { n }, 1):independent(1) end
 
-local LATENT <const> = 12
+local LATENT <const> = 16
 
 -- Beliefs of n data of sensors x = z + noise of these variances; sensor `mad` sees, in z's place, a draw of its own from
 -- the same law: its values alone look as they always do.
