@@ -43,6 +43,7 @@ local members = {
   help = "penumbra.shell.help",
   save = "penumbra.data",
   load = "penumbra.data",
+  restore = "penumbra.restore",
   nuts = "penumbra.infer.nuts",
   hmc = "penumbra.infer.nuts",
   svi = "penumbra.infer.svi",

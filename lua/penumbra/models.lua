@@ -7,7 +7,7 @@
 ---     m:save "deepar.safetensors"     pn.models.load "deepar.safetensors"
 ---
 --- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster". Autoencoders:
---- pn.help "penumbra.models.vae".
+--- pn.help "penumbra.models.vae"; of several sources: pn.help "penumbra.models.multisource".
 -- help: pn.models, part
 local core = require "penumbra.core"
 
@@ -19,6 +19,7 @@ local members = {
   deep_state = "deep_state",
   deepar = "deepar",
   kvae = "kvae",
+  multisource = "multisource",
   rsgls = "rsgls",
   rsgls_issm = "rsgls_issm",
   sgls = "sgls",

@@ -62,13 +62,18 @@ end
 
 -- ---- mutual information ----
 
---- information(list, prior, batch): the point-wise mutual information, [batch], of a read list with masks: with
+--- information(where, list, prior, batch): the point-wise mutual information, [batch], of a read list with masks: with
 --- Z(r) the integral of a factor r, log Z(prior prod q_m / prior) - log Z(prior) - sum_m (log Z(q_m) - log Z(prior)),
 --- where q_m stands for the factor e^(eta z - z Lambda z / 2) of a belief.
-function belief_conflict.information(list, prior, batch)
-  local r = belief_product.ratio(list, prior)
+function belief_conflict.information(where, list, prior, batch)
+  local all = prior.factor * belief_product.ratio(list, prior)
+  local ok, total = pcall(all.log_normaliser, all)
+  if not ok then
+    belief_product.proper(where, list, prior, all, batch) -- names the source
+    error(total, 0)
+  end
   local from = prior.factor:log_normaliser()
-  local total = (prior.factor * r):log_normaliser() - from
+  total = total - from
   local zero = core.zeros({}, { dtype = from:dtype() })
   for _, e in ipairs(list) do
     local own = e.factor:log_normaliser() - from
@@ -83,8 +88,7 @@ function belief_conflict.pointwise_mutual_information(beliefs, given)
   if #list == 0 then
     return core.zeros({}, { dtype = prior.law.dtype })
   end
-  belief_product.product(beliefs, given) -- raises, with the source's name, where there is no product
-  return belief_conflict.information(list, prior, batch)
+  return belief_conflict.information("pointwise_mutual_information", list, prior, batch)
 end
 
 -- ---- resampling ----

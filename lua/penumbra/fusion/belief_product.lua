@@ -49,8 +49,9 @@ local function weakest(list, prior, all, batch)
   return n, found, lack, low[n]:item()
 end
 
--- all:to_distribution(), or an error that names the source.
-local function proper(where, list, prior, all, batch)
+--- proper(where, list, prior, all, batch): all:to_distribution() of a product of the list, or an error that names the
+--- source.
+function belief_product.proper(where, list, prior, all, batch)
   local ok, law = pcall(all.to_distribution, all)
   if ok then
     return law
@@ -64,6 +65,8 @@ local function proper(where, list, prior, all, batch)
   return core.error(("%s: the product's precision%s must be positive, got %.6g: source %s knows less than the prior "
     .. "there (its precision less the prior's is %.6g)"):format(where, place, low, quoted(e.name), lack))
 end
+
+local proper = belief_product.proper
 
 -- ---- products ----
 

@@ -58,11 +58,11 @@ end
 local class = { __name = "report", __index = core.namespace("a report", report) }
 
 function class:__tostring()
-  local share = self.left_out:to "float64":reshape { -1, #self.names }:mean { 1 }:totable()
-  local parts = {}
+  local parts, share = {}, #self.names > 0 and self.left_out:to "float64":reshape { -1, #self.names }:mean { 1 }
+  share = share and share:totable()
   for k, name in ipairs(self.names) do parts[k] = ("%s %.4g"):format(quoted(name), share[k]) end
-  return ("fusion of %d data; share left out: %s; undecided %d, without a source %d"):format(self.undecided:numel(),
-    table.concat(parts, ", "), self.undecided:sum():item(), self.none:sum():item())
+  return ("fusion of %d data; %s%s; undecided %d, without a source %d"):format(self.undecided:numel(),
+    share and "share left out: " or "no sources", table.concat(parts, ", "), self.undecided:sum():item(), self.none:sum():item())
 end
 
 -- ---- sets ----
@@ -102,8 +102,8 @@ end
 -- The information of the members where `ok` is true.
 local function score(list, members, prior, batch, ok)
   local some = {}
-  for i, k in ipairs(members) do some[i] = { factor = list[k].factor, mask = ok } end
-  return belief_conflict.information(some, prior, batch)
+  for i, k in ipairs(members) do some[i] = { name = list[k].name, factor = list[k].factor, mask = ok } end
+  return belief_conflict.information("fuse", some, prior, batch)
 end
 
 -- For each datum the best of the sets of one size among those that are not decided: whether one was found, and its
@@ -175,7 +175,7 @@ function fusion_rule.fuse(beliefs, given)
   if #list == 0 then
     local yes, none = core.ones(batch):gt(0), core.zeros(batch):gt(0)
     return prior.law, setmetatable({ names = {}, none = yes, undecided = none, kept = none:unsqueeze(-1),
-      left_out = none:unsqueeze(-1), conflicting = none:unsqueeze(-1) }, class)
+      left_out = none:unsqueeze(-1), conflicting = none:unsqueeze(-1) }, class) -- no column means anything
   end
   local c, names = belief_conflict.conflicts(beliefs, { prior = o.prior, observed = o.observed })
   c = c:detach()
