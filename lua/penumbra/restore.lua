@@ -12,9 +12,9 @@ local restore = {}
 -- the object again.
 local all = { multisource.kept }
 
---- restore(path [, {...}]): what a method :save has written to the file, as it was; nil, message, code for a file that is
---- missing, damaged or nothing of the kind. What a file cannot hold (networks, functions) is given in the table. Raises
---- where the table is not what the file asks for.
+--- restore(path [, {...}]): what a method :save has written to the file, as it was; nil, message, code for a file that
+--- is missing, damaged or nothing of the kind. What a file cannot hold (networks, functions) is given in the table.
+--- Raises where the table is not what the file asks for.
 function restore.restore(path, given)
   options.argument("restore", "path", path, "string")
   options.argument("restore", "options", given == nil and {} or given, "table")

@@ -13,8 +13,8 @@ local function standard(n) return dist.normal(pn.zeros { n }, 1):independent(1) 
 
 local LATENT <const> = 16
 
--- Beliefs of n data of sensors x = z + noise of these variances; sensor `mad` sees, in z's place, a draw of its own from
--- the same law: its values alone look as they always do.
+-- Beliefs of n data of sensors x = z + noise of these variances; sensor `mad` sees, in z's place, a draw of its own
+-- from the same law: its values alone look as they always do.
 local function beliefs_of(n, variances, g, mad)
   local z, beliefs = pn.randn({ n, LATENT }, { generator = g }), {}
   for k, v in ipairs(variances) do
@@ -39,7 +39,8 @@ describe("the threshold of conflicts", function()
     for run = 1, runs do
       local g = pn.generator(run)
       sum = sum + 1 - fusion.conflict_threshold(uniform(199, g), { rate = 0.05 })
-      over = over + (1 - fusion.conflict_threshold(uniform(199, g), { rate = 0.05, confidence = 0.9 }) > 0.05 and 1 or 0)
+      local sure = fusion.conflict_threshold(uniform(199, g), { rate = 0.05, confidence = 0.9 })
+      over = over + (1 - sure > 0.05 and 1 or 0)
     end
     -- nine of 199 lie above it: the rate has the law Beta(10, 190), of mean 0.05
     local sd = math.sqrt(0.05 * 0.95 / 201)
@@ -52,7 +53,8 @@ describe("the threshold of conflicts", function()
   it("takes the lesser of both directions, and asks for enough healthy data", function()
     local c = pn.tensor { { { 0, 9 }, { 0.5, 0 } }, { { 0, 0.25 }, { 7, 0 } } }
     assert.equal(0.5, fusion.conflict_threshold(c, { rate = 0.4 }))
-    refuses("conflict_threshold: 2 healthy data are too few for a false-alarm rate of 0.01", fusion.conflict_threshold, c)
+    refuses("conflict_threshold: 2 healthy data are too few for a false-alarm rate of 0.01",
+      fusion.conflict_threshold, c)
     refuses("with confidence 0.95", fusion.conflict_threshold, c, { rate = 0.3, confidence = 0.95 })
     refuses("conflicts must be matrices of healthy data, [N, M, M] with M at least 2, got [2, 2]",
       fusion.conflict_threshold, c[1])
@@ -89,7 +91,8 @@ describe("the fusion rule", function()
   end
 
   it("names two sources in conflict and drops none, unless asked", function()
-    local beliefs = { left = dist.normal({ 0.9 }, 0.2):independent(1), right = dist.normal({ -0.9 }, 0.3):independent(1) }
+    local beliefs = { left = dist.normal({ 0.9 }, 0.2):independent(1),
+      right = dist.normal({ -0.9 }, 0.3):independent(1) }
     local q, report = fusion.fuse(beliefs, { prior = standard(1) })
     assert.equal(q:mean():item(), fusion.product(beliefs, { prior = standard(1) }):mean():item())
     assert.is_true(report.undecided:item())

@@ -73,20 +73,19 @@ describe("the bounds of two linear sensors", function()
 
   it("are those of quadrature, in order, and the product's is the evidence", function()
     pn.seed(1)
-    local values = {}
     for objective, want in pairs { ind = golden.ind, moe = golden.moe } do
       local value, se = estimate(objective, 1)
       near(value, want, 6 * se, objective)
       assert(se < 0.01, se)
       local better = estimate(objective, 8)
       assert(value < better and better < golden.log_evidence + 6 * se, objective)
-      values[objective] = better
     end
     for _, k in ipairs { 1, 7 } do
       local _, more = m:bound(repeated({ "a", "b" }, 3), { objective = "poe", draws = k })
       close(more.each, pn.full({ 3 }, golden.log_evidence), 1e-10)
     end
-    local _, more = m:bound(repeated({ "a", "b" }, 3), { objective = { ind = 0.25, moe = 0.25, poe = 0.5 }, draws = 40000 })
+    local mixed = { ind = 0.25, moe = 0.25, poe = 0.5 }
+    local _, more = m:bound(repeated({ "a", "b" }, 3), { objective = mixed, draws = 40000 })
     near(more.each:mean(), 0.25 * golden.log_evidence + 0.25 * golden.moe_limit + 0.5 * golden.log_evidence, 2e-3)
   end)
 
@@ -222,7 +221,9 @@ describe("gradients", function()
 
   local function exact(objective, k)
     local parts = {}
-    for i, g in ipairs(pn.grad(exact_objective(m, names, objective, k), m:parameters())) do parts[i] = g:reshape { -1 } end
+    for i, g in ipairs(pn.grad(exact_objective(m, names, objective, k), m:parameters())) do
+      parts[i] = g:reshape { -1 }
+    end
     return pn.concatenate(parts, 1)
   end
 
@@ -395,7 +396,8 @@ describe("sources and targets", function()
     local p = m:predict({ x = x }, { targets = { "label" } }).label
     assert.same({ n, 1, 3 }, p:shape())
     assert(p:argmax(-1):eq(label):to "float64":mean():item() > 0.97)
-    local drawn = m:predict({ label = pn.tensor({ { 0 }, { 2 } }, { dtype = "int64" }) }, { targets = { "x" }, draws = 300 }).x
+    local two = pn.tensor({ { 0 }, { 2 } }, { dtype = "int64" })
+    local drawn = m:predict({ label = two }, { targets = { "x" }, draws = 300 }).x
     assert(drawn[1]:item() < -2 and drawn[2]:item() > 2)
     local filled = m:impute { x = pn.tensor { { -3 }, { 3 } } }
     assert.same({ { 0 }, { 2 } }, filled.label:totable())
@@ -555,8 +557,8 @@ describe("a model of several sources", function()
   end)
 
   it("says which belief breaks a product, where scales may exceed the prior's", function()
-    local wide = pn.models.multisource { sources = { good = { size = 1 }, wide = { size = 1 } }, latent = 1, hidden = {},
-      scale_link = "exp", likelihood = "normal" }
+    local wide = pn.models.multisource { sources = { good = { size = 1 }, wide = { size = 1 } }, latent = 1,
+      hidden = {}, scale_link = "exp", likelihood = "normal" }
     for name, log_variance in pairs { good = 0.5, wide = 4 } do
       local w, b = table.unpack(wide.encoders[name].net[1]:parameters())
       w:set(pn.zeros { 1, 2 })

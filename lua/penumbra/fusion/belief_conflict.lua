@@ -54,8 +54,8 @@ function belief_conflict.conflicts(beliefs, given)
   return core.stack(columns, -1), names
 end
 
---- mutual(c): the lesser of the conflicts in both directions, of a matrix [..., M, M]: what two beliefs say against each
---- other. (Beside a vague belief a certain one alone has a large conflict where they agree.)
+--- mutual(c): the lesser of the conflicts in both directions, of a matrix [..., M, M]: what two beliefs say against
+--- each other. (Beside a vague belief a certain one alone has a large conflict where they agree.)
 function belief_conflict.mutual(c)
   return c:minimum(c:transpose(-2, -1))
 end

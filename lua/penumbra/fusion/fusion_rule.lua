@@ -1,8 +1,8 @@
 --- Which sources to believe: the largest set of those that are there in which no two are in conflict, of equally large
 --- ones that with the largest point-wise mutual information; the others are left out, and named.
 ---
---- Two sources are in conflict where the mutual conflict (the lesser of both directions) is above the threshold. Where no
---- two agree there is no majority: two sources in conflict cannot tell which of them is wrong.
+--- Two sources are in conflict where the mutual conflict (the lesser of both directions) is above the threshold. Where
+--- no two agree there is no majority: two sources in conflict cannot tell which of them is wrong.
 -- help: pn.fusion, methods report
 local belief_conflict = require "penumbra.fusion.belief_conflict"
 local belief_product = require "penumbra.fusion.belief_product"
@@ -62,7 +62,8 @@ function class:__tostring()
   share = share and share:totable()
   for k, name in ipairs(self.names) do parts[k] = ("%s %.4g"):format(quoted(name), share[k]) end
   return ("fusion of %d data; %s%s; undecided %d, without a source %d"):format(self.undecided:numel(),
-    share and "share left out: " or "no sources", table.concat(parts, ", "), self.undecided:sum():item(), self.none:sum():item())
+    share and "share left out: " or "no sources", table.concat(parts, ", "), self.undecided:sum():item(),
+    self.none:sum():item())
 end
 
 -- ---- sets ----

@@ -120,8 +120,8 @@ function named_beliefs.batch_shape(list, prior)
 end
 
 --- masks(where, observed, list, batch): e.mask of each of the list: a bool tensor that fits the batch, or nil where the
---- source is there for all. observed: a table from names to bools or bool tensors (batch), or one bool tensor [batch, M]
---- whose last axis counts the sources in the order of their names.
+--- source is there for all. observed: a table from names to bools or bool tensors (batch), or one bool tensor [batch,
+--- M] whose last axis counts the sources in the order of their names.
 function named_beliefs.masks(where, observed, list, batch)
   if observed == nil then
     return

@@ -1,5 +1,5 @@
---- Autoencoders of several sources (Kurle, Guennemann & van der Smagt 2019): each source has an encoder of its own, whose
---- belief q_m(z | x_m) can be compared with the others', fused with any of them, and left out.
+--- Autoencoders of several sources (Kurle, Guennemann & van der Smagt 2019): each source has an encoder of its own,
+--- whose belief q_m(z | x_m) can be compared with the others', fused with any of them, and left out.
 ---
 ---     local m = pn.models.multisource { sources = { top = { size = 392 }, bottom = { size = 392 } }, latent = 16 }
 ---     m:fit { data = { top = x1, bottom = x2 }, epochs = 50, objective = "hybrid" }
@@ -10,10 +10,10 @@
 ---
 --- What an encoder reads (a source) and what the model explains (a target) are named apart: several sources may explain
 --- one target, whose likelihood counts once. What has the same name is the same data. Data are tables from names to
---- tensors [B, size]; a row that is NaN throughout is not there, nor is where `observed` is false: a table from names to
---- true, false or bool [B], or bool [B, M], sources in the order of their names. Of what is not there nothing counts: M is
---- the number of sources of the datum, the prior is divided out M - 1 times, an absent target has no likelihood. Without
---- any source the belief is the prior. Sources are summed and drawn in the order of their names.
+--- tensors [B, size]; a row that is NaN throughout is not there, nor is where `observed` is false: a table from names
+--- to true, false or bool [B], or bool [B, M], sources in the order of their names. Of what is not there nothing
+--- counts: M is the number of sources of the datum, the prior is divided out M - 1 times, an absent target has no
+--- likelihood. Without any source the belief is the prior. Sources are summed and drawn in the order of their names.
 ---
 --- Options of multisource:
 ---
@@ -25,8 +25,8 @@
 --- latent         size of z
 --- hidden, activation, likelihood, noise      of all that say nothing else: {200, 200}, "tanh", "bernoulli" (a
 ---                likelihood of pn.nn.likelihood, also made or in Lua), "shared"
---- scale_link     "sigmoid": scales of beliefs are below the prior's, so that their product always exists; "exp": e^(y/2),
----                as in pn.models.vae: a product that does not exist is an error
+--- scale_link     "sigmoid": scales of beliefs are below the prior's, so that their product always exists; "exp":
+---                e^(y/2), as in pn.models.vae: a product that does not exist is an error
 --- prior          a normal of event [latent]; N(0, 1) without
 --- dtype          "float64" or "float32"
 ---
@@ -57,7 +57,8 @@ local methods = {}
 
 -- ---- arguments ----
 
-local selecting = { observed = options.any(nil), sources = options.optional "table", targets = options.optional "table" }
+local selecting = { observed = options.any(nil), sources = options.optional "table",
+  targets = options.optional "table" }
 
 local function with(known)
   local all = {}
@@ -153,7 +154,7 @@ local function bound_of_rows(self, b, o, kinds)
 end
 
 -- The kinds of terms of log_weights, in its order.
-local function kinds_of(self, b, o)
+local function kinds_of(b, o)
   local kinds, m = {}, 0
   for _, name in ipairs(o.sources) do m = m + (b.x[name] and 1 or 0) end
   for _ = 1, math.max(m, 1) do
@@ -166,13 +167,14 @@ local function kinds_of(self, b, o)
 end
 
 --- bound(x [, {objective = "hybrid", draws = 1000, batch_size = 20, observed =, sources =, targets =}]): the objective
---- with thousands of draws for each datum, in constant memory, in nats per datum; a number. Second, a table: `each` [B],
---- `elbo` the mean log-weight, `standard_error` that of the bound (over draws), `effective_sample_size` the mean one.
+--- with thousands of draws for each datum, in constant memory, in nats per datum; a number. Second, a table: `each`
+--- [B], `elbo` the mean log-weight, `standard_error` that of the bound (over draws), `effective_sample_size` the mean
+--- one.
 function methods:bound(x, given)
   local b, o = read(self, "bound", x, given, { objective = options.any "hybrid", draws = 1000, batch_size = 20 })
   objective_of("bound", o)
   local rows = options.whole("bound", "batch_size", o.batch_size, 1)
-  local kinds, each, sums = kinds_of(self, b, o), {}, { elbo = 0, variance = 0, ess = 0 }
+  local kinds, each, sums = kinds_of(b, o), {}, { elbo = 0, variance = 0, ess = 0 }
   recording.off(function()
     for first = 1, b.size, rows do
       local last = math.min(b.size, first + rows - 1)
@@ -199,8 +201,8 @@ local fit_options = with { data = options.required "table", epochs = options.req
 --- each epoch.
 ---
 --- data         a table from names to tensors [N, size]
---- observed, sources, targets, objective, draws (16), estimator      as of loss; sources that are not there are absent in
----              training too
+--- observed, sources, targets, objective, draws (16), estimator      as of loss; sources that are not there are absent
+---              in training too
 --- batch_size   rows of a minibatch, 128
 --- lr           of Adam, 1e-3; `schedule`: a function of the step instead; `optimiser`: another one, to be gone on with
 --- compile      true: steps are captured once and replayed
@@ -239,8 +241,9 @@ local function beliefs_of(self, b, o)
   return beliefs, observed
 end
 
---- beliefs(x [, {observed =, sources =}]): q_m(z | x_m) of each source in x, a table from names to distributions of batch
---- [B], with a graph. Where a source is not there its belief means nothing: second the table `observed` for pn.fusion.
+--- beliefs(x [, {observed =, sources =}]): q_m(z | x_m) of each source in x, a table from names to distributions of
+--- batch [B], with a graph. Where a source is not there its belief means nothing: second the table `observed` for
+--- pn.fusion.
 function methods:beliefs(x, given)
   local b, o = read(self, "beliefs", x, given, {})
   return beliefs_of(self, b, o)
@@ -293,15 +296,15 @@ end
 
 --- fuse(x [, {by = "product", conflict_threshold =, drop = false, observed =, sources =}]): one belief of batch [B] out
 --- of those of the sources in x. by: "product" (the prior divided out), "mixture", "mvae", "mopoe" (pn.fusion). With
---- "product" second a report: what was left out by the rule of pn.fusion.fuse where a threshold is given, and where there
---- was no source at all (`none`: the belief is the prior).
+--- "product" second a report: what was left out by the rule of pn.fusion.fuse where a threshold is given, and where
+--- there was no source at all (`none`: the belief is the prior).
 function methods:fuse(x, given)
   local b, o = read(self, "fuse", x, given, fuse_options)
   return fuse(self, "fuse", b, o)
 end
 
---- encode(x [, {draws =, by = "product", conflict_threshold =, drop =, observed =, sources =}]): latents: the mean of the
---- fused belief [B, latent], or `draws` of it [draws, B, latent].
+--- encode(x [, {draws =, by = "product", conflict_threshold =, drop =, observed =, sources =}]): latents: the mean of
+--- the fused belief [B, latent], or `draws` of it [draws, B, latent].
 function methods:encode(x, given)
   local b, o = read(self, "encode", x, given, { draws = options.optional "number", by = fuse_options.by,
     conflict_threshold = fuse_options.conflict_threshold, drop = false })
@@ -319,7 +322,8 @@ for name, method in pairs(parameters.methods) do
   methods[name] = method
 end
 
-local class = { __index = core.namespace("a model of several sources", methods), network = true, __name = "multisource" }
+local class = { __index = core.namespace("a model of several sources", methods), network = true,
+  __name = "multisource" }
 
 function class:__tostring()
   return ("multisource(%s -> %d -> %s, %d parameters)"):format(table.concat(self.source_names, ", "), self.latent,
@@ -339,8 +343,8 @@ local function prior_of(o)
   local normal = law.name == "normal" or law.name == "multivariate_normal"
   if not normal or #law.batch_shape > 0 or #law.event_shape ~= 1 or law.event_shape[1] ~= o.latent
     or law.dtype ~= o.dtype then
-    core.error(("multisource: prior must be a %s normal of event [%d] without a batch, got %s"):format(o.dtype, o.latent,
-      law.name))
+    core.error(("multisource: prior must be a %s normal of event [%d] without a batch, got %s"):format(o.dtype,
+      o.latent, law.name))
   elseif law.name == "multivariate_normal" and o.scale_link == "sigmoid" then
     core.error "multisource: scale_link 'sigmoid' needs a diagonal prior; take 'exp'"
   end
@@ -397,8 +401,8 @@ local function holds(v)
   return kind == "number" or kind == "string" or kind == "boolean"
 end
 
---- save(path): writes options and parameters; pn.restore(path, {...}) makes the model again, given the options that held
---- networks, functions or distributions. Returns true, or nil, message, code.
+--- save(path): writes options and parameters; pn.restore(path, {...}) makes the model again, given the options that
+--- held networks, functions or distributions. Returns true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
   local kept, asked = {}, {}

@@ -1,5 +1,5 @@
---- What a model of several sources says of its targets: predictions from any sources, draws, and what is not there filled
---- in, in one pass or by a Markov chain.
+--- What a model of several sources says of its targets: predictions from any sources, draws, and what is not there
+--- filled in, in one pass or by a Markov chain.
 -- help: pn.models, methods m
 local core = require "penumbra.core"
 local options = require "penumbra.options"
@@ -56,8 +56,8 @@ function methods:predict(x, given)
   end)
 end
 
---- log_predictive(x, {targets = [, sources =, draws = 100, ...]}): log p(x_t | x_S) of the named targets, which stand in
---- x as well: the logarithm of the mean over `draws`, [B] (too low by a little, as of any such mean). Options as of
+--- log_predictive(x, {targets = [, sources =, draws = 100, ...]}): log p(x_t | x_S) of the named targets, which stand
+--- in x as well: the logarithm of the mean over `draws`, [B] (too low by a little, as of any such mean). Options as of
 --- predict.
 function methods:log_predictive(x, given)
   local b, o = own.read(self, "log_predictive", x, given, fusing { draws = 100 })
@@ -77,8 +77,8 @@ function methods:log_predictive(x, given)
   end)
 end
 
---- reconstruct(x [, {targets =, sources =, by =, ...}]): the means of the targets at the mean of the fused belief, a table
---- from names to [B, size] (of labels the likeliest).
+--- reconstruct(x [, {targets =, sources =, by =, ...}]): the means of the targets at the mean of the fused belief, a
+--- table from names to [B, size] (of labels the likeliest).
 function methods:reconstruct(x, given)
   local b, o = own.read(self, "reconstruct", x, given, fusing {})
   return recording.off(function()
@@ -138,7 +138,7 @@ local function filled(b, name, new)
 end
 
 -- One belief out of all sources, those that are filled in among them.
-local function everything(self, x, names)
+local function everything(x, names)
   local b = { x = {}, there = {}, size = nil }
   for _, name in ipairs(names) do b.x[name], b.size = x[name], x[name] and x[name]:size(1) or b.size end
   return b
@@ -153,7 +153,7 @@ local function chain(self, b, o)
   end
   for name, t in pairs(b.x) do x[name] = x[name] or t end
   for step = 1, o.steps do
-    z = own.fuse(self, "impute", everything(self, x, o.sources), { sources = o.sources, by = o.by }):sample()
+    z = own.fuse(self, "impute", everything(x, o.sources), { sources = o.sources, by = o.by }):sample()
     for _, name in ipairs(o.targets) do
       laws[name] = self.decoders[name](z)
       x[name] = filled(b, name, laws[name]:sample())
@@ -180,12 +180,13 @@ local function check_start(self, b, start)
 end
 
 --- impute(x [, {method = "one_pass", draws = 100, steps = 150, start =, on_step =, samples = false, by = "product",
---- observed =, sources =, targets =}]): fills in targets that are not there: a table from names to [B, size] with x where
---- it is there, elsewhere means (of labels the likeliest), or draws with samples = true.
+--- observed =, sources =, targets =}]): fills in targets that are not there: a table from names to [B, size] with x
+--- where it is there, elsewhere means (of labels the likeliest), or draws with samples = true.
 ---     method "one_pass"   E p(x_t | z) over `draws` of the belief of the sources that are there
----     method "chain"      `steps` times: z from the belief of all sources, those that are missing as they are filled in,
----                         then what is missing from p(x | z). It begins at `start`, a table from names to tensors, or at
----                         draws from the prior; on_step(step, x, z) sees each state. Rezende, Mohamed & Wierstra 2014
+---     method "chain"      `steps` times: z from the belief of all sources, those that are missing as they are filled
+---                         in, then what is missing from p(x | z). It begins at `start`, a table from names to tensors,
+---                         or at draws from the prior; on_step(step, x, z) sees each state. Rezende, Mohamed & Wierstra
+---                         2014
 function methods:impute(x, given)
   local b, o = own.read(self, "impute", x, given, { method = options.choice("one_pass", "chain"), draws = 100,
     steps = 150, start = options.optional "table", on_step = options.optional "function", samples = false,
