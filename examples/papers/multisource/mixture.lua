@@ -2,7 +2,8 @@
 --- Guennemann & van der Smagt 2019, section 5.1). Each alone cannot tell two components apart; the product of their
 --- beliefs can. Trained by L(ind), 25,000 steps of 32 fresh data, K = 8.
 ---
----     penumbra examples/papers/multisource/mixture.lua [--steps 25000] [--lr 1e-4] [--seed 1] [--out FOLDER]
+---     penumbra examples/papers/multisource/mixture.lua [--steps 25000] [--lr 1e-4] [--seed 1]
+---         [--start 0.1] [--out FOLDER]
 ---
 --- writes mixture.txt, mixture.svg and mixture.safetensors, from which it goes on. Results: README.md.
 local pn = require "penumbra"
@@ -12,7 +13,7 @@ local steps = dofile(here .. "/steps.lua")
 local dist, plot = pn.dist, pn.plot
 
 local option = experiment.options({ steps = 25000, lr = 1e-4, seed = 1, batch = 32, draws = 8, hidden = 32,
-  side = 241, sir = 4000 }, { steps = 120, lr = 3e-3, side = 61, sir = 400 })
+  start = 0.1, side = 241, sir = 4000 }, { steps = 120, lr = 3e-3, side = 61, sir = 400 })
 local write = experiment.report(option, "mixture")
 local COMPONENTS <const>, NOISE <const> = 8, 0.1
 
@@ -39,6 +40,8 @@ pn.seed(option.seed)
 local hidden = { option.hidden, option.hidden }
 local m = pn.models.multisource { sources = { first = { size = 1 }, second = { size = 1 } }, latent = 2, hidden = hidden,
   likelihood = "normal", noise = "network" }
+-- From scales of 1 L(ind) stays where z means nothing (2.166 nats): decoders begin with those of the noise.
+for _, d in pairs(m.decoders) do d:bias():set(pn.tensor { 0, 2 * math.log(option.start) }) end
 local seconds, loss = steps.train { model = m, steps = option.steps, batch = batch, lr = option.lr, seed = option.seed,
   path = not option.quick and option.out .. "/mixture.safetensors" or nil, name = "mixture",
   loss = function(a, b) return m:loss({ first = a, second = b }, { objective = "ind", draws = option.draws }) end }

@@ -144,7 +144,7 @@ local function bound_of_rows(self, b, o, kinds)
   end
   local each, sums = 0, { elbo = 0, variance = 0, ess = 0, weight = 0 }
   for i, s in ipairs(streams) do
-    local w = share[i] * o.weights[kinds[i]]
+    local w = share[i]:to "float64" * o.weights[kinds[i]] -- sums of weights are float64
     each = each + s:log_mean() * w
     sums.elbo = sums.elbo + (s:elbo() * w):sum():item()
     sums.variance = sums.variance + (s:standard_error() * w):square():sum():item()
