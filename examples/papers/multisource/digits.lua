@@ -208,11 +208,11 @@ local m = models[option.chosen]
 option.pictures = "png"
 if m and option.label then
   -- draws of each class: z from the belief of the label alone
-  local y = (pn.arange(100) // 10):unsqueeze(2)
+  local y = (pn.arange(100) // 10):to "int64":unsqueeze(2)
   pn.seed(3)
   local z = m:encode({ label = y }, { draws = 1 })[1]
   local laws, means = m:decode(z), {}
-  for name, law in pairs(laws) do means[name] = law:mean():detach() end
+  for _, name in ipairs(view.names) do means[name] = laws[name]:mean():detach() end
   picture("classes", { whole(means) }, 10, "draws of each class, by the label's belief")
 elseif m then
   local few, rows = view.see(test:slice(1, 1, 10)), {}
