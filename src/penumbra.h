@@ -1083,9 +1083,9 @@ typedef struct pn_fused {
 
 /* The product of the beliefs with the prior divided out for all but one: the posterior given all sources if each belief
  * is that given its own. Where a threshold is set, of the largest set of sources no two of which are in conflict above
- * it in both directions, of equally large ones of that with the largest mutual information. Allocates nothing. PN_DOMAIN
- * (names the source, from 0) for a mean that is not finite, a scale that is not positive, a product that does not exist,
- * which cannot be where no scale is above the prior's; PN_STATE. */
+ * it in both directions, of equally large ones of that with the largest mutual information. Allocates nothing.
+ * PN_DOMAIN (names the source, from 0) for a mean that is not finite, a scale that is not positive, a product that does
+ * not exist, which cannot be where no scale is above the prior's; PN_STATE. */
 PN_API pn_status pn_beliefs_fuse(pn_context *c, const pn_beliefs *beliefs, pn_fused *fused);
 
 /* ---- layers and optimisers ------------------------------------------------------------------- */

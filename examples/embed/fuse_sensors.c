@@ -1,7 +1,7 @@
 /*
 ** fuse_sensors.c: a host with three sensors of one vector of 8 numbers: beliefs in, one belief and conflicts out, no
-** allocation at a step. A sensor that goes silent or mad is named. The threshold of conflict is set on healthy steps, to
-** one false alarm in a hundred.
+** allocation at a step. A sensor that goes silent or mad is named. The threshold of conflict is set on healthy steps,
+** to one false alarm in a hundred.
 **
 **   cc fuse_sensors.c $(pkg-config --cflags --libs penumbra) -lm -o fuse_sensors
 **   ./fuse_sensors - [--threshold 2] < beliefs   a line: a mean and a scale for each sensor (or "- -": silent); of one
@@ -65,7 +65,11 @@ typedef struct {
 } belief;
 
 static int fuse(pn_context *c, const step *s, int size, double threshold, belief *out, pn_fused *f) {
-  pn_beliefs b = {.sources = SENSORS, .size = size, .mean = s->mean[0], .scale = s->scale[0], .present = s->present,
+  pn_beliefs b = {.sources = SENSORS,
+                  .size = size,
+                  .mean = s->mean[0],
+                  .scale = s->scale[0],
+                  .present = s->present,
                   .threshold = threshold};
   *f = (pn_fused){.mean = out->mean, .scale = out->scale, .conflicts = out->conflicts, .kept = out->kept};
   if (pn_beliefs_fuse(c, &b, f) == PN_OK) return 1;

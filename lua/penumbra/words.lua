@@ -42,7 +42,7 @@
 ---     method         see mode
 ---     kind           see mode
 ---     by             in which way, by name
----     sample, samples       whether draws are given in place of means
+---     sample         whether draws are given in place of means
 ---     drop           what is left out: whether, or how many at the end
 ---     conflict_threshold    the conflict of two sources above which they contradict each other
 ---     structure      of a covariance, by name

@@ -1,6 +1,6 @@
 /*
-** belief_fusion_test.c: fusing beliefs on a host's arrays against numbers by quadrature (spec/golden/fusion) and against
-** Gaussian factors; which sources are kept; refusals; that nothing is allocated.
+** belief_fusion_test.c: fusing beliefs on a host's arrays against numbers by quadrature (spec/golden/fusion) and
+** against Gaussian factors; which sources are kept; refusals; that nothing is allocated.
 */
 #include "alloc_sweep.h"
 

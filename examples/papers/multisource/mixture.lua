@@ -38,8 +38,8 @@ local test = pn.stack({ turned:cos(), turned:sin() }, 2)
 
 pn.seed(option.seed)
 local hidden = { option.hidden, option.hidden }
-local m = pn.models.multisource { sources = { first = { size = 1 }, second = { size = 1 } }, latent = 2, hidden = hidden,
-  likelihood = "normal", noise = "network" }
+local m = pn.models.multisource { sources = { first = { size = 1 }, second = { size = 1 } }, latent = 2,
+  hidden = hidden, likelihood = "normal", noise = "network" }
 -- From scales of 1 L(ind) stays where z means nothing (2.166 nats): decoders begin with those of the noise.
 for _, d in pairs(m.decoders) do d:bias():set(pn.tensor { 0, 2 * math.log(option.start) }) end
 local seconds, loss = steps.train { model = m, steps = option.steps, batch = batch, lr = option.lr, seed = option.seed,

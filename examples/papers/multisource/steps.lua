@@ -11,9 +11,10 @@ local function exists(path)
 end
 
 --- train{model =, steps =, batch =, loss =, lr =, seed =, path =, block = 500, name =}: Adam on loss(...) for what
---- batch(step) gives, a list of tensors of the same shapes each time; each block of steps begins with a seed of its own.
---- path: the file that is gone on from; nothing is kept without. Returns the seconds of all blocks, those of earlier runs
---- too, and the mean loss of the last.
+--- batch(step) gives, a list of tensors of the same shapes each time; each block of steps begins with a seed of its
+--- own.
+--- path: the file that is gone on from; nothing is kept without. Returns the seconds of all blocks, those of earlier
+--- runs too, and the mean loss of the last.
 function steps.train(o)
   local opt, block = pn.optim.adam(o.model:parameters(), { lr = o.lr }), o.block or 500
   local state = { step = 0, seconds = 0, loss = 0 }

@@ -23,8 +23,8 @@
 --- targets        {name = {size =, likelihood =, noise =, hidden =, activation =, categories =, components =,
 ---                decoder =}}; without: the sources. decoder: a network of one's own (penumbra.models.decoder)
 --- latent         size of z
---- hidden, activation, likelihood, noise      of all that say nothing else: {200, 200} (from the data on), "tanh", "bernoulli" (a
----                likelihood of pn.nn.likelihood, also made or in Lua), "shared"
+--- hidden, activation, likelihood, noise      of all that say nothing else: {200, 200} (from the data on), "tanh",
+---                "bernoulli" (a likelihood of pn.nn.likelihood, also made or in Lua), "shared"
 --- scale_link     "sigmoid": scales of beliefs are below the prior's, so that their product always exists; "exp":
 ---                e^(y/2), as in pn.models.vae: a product that does not exist is an error
 --- prior          a normal of event [latent]; N(0, 1) without

@@ -78,9 +78,7 @@ static void natural_of(const pn_beliefs *b, unsigned set, int i, double *eta, do
 }
 
 /* The logarithm of the integral of e^(eta z - precision z^2 / 2), without log(2 pi) / 2. */
-static double log_normaliser(double eta, double precision) {
-  return 0.5 * (eta * eta / precision - log(precision));
-}
+static double log_normaliser(double eta, double precision) { return 0.5 * (eta * eta / precision - log(precision)); }
 
 /* Point-wise mutual information of a set; -inf where there is no product. */
 static double information(const pn_beliefs *b, unsigned set) {

@@ -1,15 +1,16 @@
 --- Handwritten digits as data of several sources (Kurle, Guennemann & van der Smagt 2019, section 5.2): top and bottom
---- halves (tb), quarters (qu), four noisy copies of one clean digit (no), drawn black or white anew each time. Trained by
---- L(ind), L(MoE), L(PoE), L(hybrid), L(hybrid) with K = 1 and as IWAE (the whole digit; of `no` one copy), each model
---- then seen by each bound (table 1).
+--- halves (tb), quarters (qu), four noisy copies of one clean digit (no), drawn black or white anew each time. Trained
+--- by L(ind), L(MoE), L(PoE), L(hybrid), L(hybrid) with K = 1 and as IWAE (the whole digit; of `no` one copy), each
+--- model then seen by each bound (table 1).
 ---
----     penumbra examples/papers/multisource/digits.lua --data FOLDER --variant qu --steps 20000 [--batch 128] [--lr 5e-5]
----         [--columns ind,moe,poe,hybrid,hybrid1,iwae] [--test 10000] [--out FOLDER]
+---     penumbra examples/papers/multisource/mnist.lua --data FOLDER --variant qu --steps 20000 [--batch 128] [--lr
+---         5e-5] [--columns ind,moe,poe,hybrid,hybrid1,iwae] [--test 10000] [--out FOLDER]
 ---     ... --validate    tests on the last 10,000 training images instead, to choose settings by
 ---     ... --label       a label is a third source: draws of each class (figure 3b), tb by L(hybrid)
 ---
 --- FOLDER holds train-images-idx3-ubyte.gz and so on; without --data arcs are drawn in place of digits. Each column is
---- kept in a file and gone on with. Writes digits_VARIANT.txt and pictures. Results and sizes of what was run: README.md.
+--- kept in a file and gone on with. Writes mnist_VARIANT.txt and pictures. Results and sizes of what was run:
+--- README.md.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local experiment = dofile(here .. "/../continual/experiment.lua")
@@ -20,7 +21,7 @@ local option = experiment.options({ data = "", variant = "qu", steps = 20000, ba
   draws = 16, latent = 16, hidden = 200, columns = "ind,moe,poe,hybrid,hybrid1,iwae", test = 10000, flip = 0.05,
   validate = false, label = false, chain = 150, chosen = "hybrid" },
   { steps = 10, batch = 16, lr = 1e-3, draws = 3, latent = 4, hidden = 16, test = 32, chain = 5 })
-local write = experiment.report(option, "digits_" .. option.variant .. (option.label and "_label" or ""))
+local write = experiment.report(option, "mnist_" .. option.variant .. (option.label and "_label" or ""))
 local o32 <const> = { dtype = "float32" }
 
 -- ---- images ----
@@ -137,7 +138,8 @@ end
 
 -- ---- table 1 ----
 
-local document = { tb = { ind = { 102.20, 102.40, 265.59, 104.03, 108.97 }, moe = { 101.51, 101.82, 264.48, 103.37, 108.30 },
+local document = { tb = { ind = { 102.20, 102.40, 265.59, 104.03, 108.97 },
+    moe = { 101.51, 101.82, 264.48, 103.37, 108.30 },
     poe = { 94.38, 94.39, 87.59, 90.07, 90.81, 88.79 } },
   qu = { ind = { 120.46, 120.37, 447.67, 129.63, 140.61 }, moe = { 119.10, 119.98, 446.02, 128.16, 139.19 },
     poe = { 108.07, 107.85, 87.67, 89.20, 90.17, 88.79 } },
@@ -160,8 +162,8 @@ for _, name in ipairs(names) do
   write("%s %s: %d steps of %d images, rate %g, K = %d, %.0f s, last loss %.2f", option.variant, name, option.steps,
     option.batch, option.lr, columns[name].draws or option.draws, seconds, loss)
 end
-write("\nnegative bounds of %d %s images, K = %d, nats (the document's after 250,000 steps of 128); columns are what was",
-  test:size(1), option.validate and "validation" or "test", option.draws)
+write("\nnegative bounds of %d %s images, K = %d, nats (the document's after 250,000 steps of 128); columns are what"
+  .. " was", test:size(1), option.validate and "validation" or "test", option.draws)
 write "trained, rows what it is seen by"
 local head = ("%-4s"):format ""
 for _, name in ipairs(names) do head = head .. (" %19s"):format(name) end
@@ -186,7 +188,7 @@ end
 
 local function whole(x) -- the parts of a table as images [n, side, side]
   local n = (x.digit or x.top or x.q1):size(1)
-  local function at(t, rows, columns) return t:reshape { n, rows, columns } end
+  local function at(t, high, wide) return t:reshape { n, high, wide } end
   if x.digit then
     return at(x.digit, side, side)
   elseif x.top then
@@ -196,12 +198,12 @@ local function whole(x) -- the parts of a table as images [n, side, side]
     pn.concatenate({ at(x.q3, half, half), at(x.q4, half, half) }, 3) }, 2)
 end
 
-local function picture(name, pictures, columns_of, title)
+local function picture(name, pictures, across, heading)
   local x = pn.concatenate(pictures, 1)
-  local height = math.ceil(x:size(1) / columns_of)
-  experiment.picture(option, ("digits_%s_%s"):format(option.variant, name),
-    plot.panel { title = title, plot.images(x:to "float64", { columns = columns_of, range = { 0, 1 } }) },
-    { size = { 40 + 42 * columns_of, 60 + 44 * height } })
+  local height = math.ceil(x:size(1) / across)
+  experiment.picture(option, ("mnist_%s_%s"):format(option.variant, name),
+    plot.panel { title = heading, plot.images(x:to "float64", { columns = across, range = { 0, 1 } }) },
+    { size = { 40 + 42 * across, 60 + 44 * height } })
 end
 
 local m = models[option.chosen]
@@ -238,12 +240,12 @@ if m and not option.label and option.variant ~= "no" then
     on_step = function(step, _, z)
       curve[step] = m:decode(z)[first]:log_prob(full[first]):mean():item()
     end })
-  write("\n%s missing, %d images: log p(missing | z), nats: one draw of the others' belief %.2f; the chain's z after 1, "
-    .. "10, %d steps %.2f, %.2f, %.2f", first, n, one_draw, option.chain, curve[1], curve[math.min(10, option.chain)],
-    curve[option.chain])
+  write("\n%s missing, %d images: log p(missing | z), nats: one draw of the others' belief %.2f; the chain's z after "
+    .. "1, 10, %d steps %.2f, %.2f, %.2f", first, n, one_draw, option.chain, curve[1],
+    curve[math.min(10, option.chain)], curve[option.chain])
   write("log predictive of 100 draws, one pass: %.2f", hundred)
   option.pictures = "svg"
-  experiment.picture(option, ("digits_%s_imputation"):format(option.variant), { plot.panel {
+  experiment.picture(option, ("mnist_%s_imputation"):format(option.variant), { plot.panel {
     title = first .. " missing", x_label = "step of the chain", y_label = "log p(missing | z), nats",
     legend = "bottom right", plot.line(nil, curve, { label = "chain" }),
     plot.line({ 1, option.chain }, { one_draw, one_draw }, { label = "one pass", dashed = true }) } })
