@@ -111,6 +111,24 @@ static void rule(pn_context *c) {
   CHECK_INT(r.fused.undecided, 0);
 }
 
+/* Scales of any size: 2 KL of normals whose scales differ by the factor 2 is 1/4 - 1 + log 4, each of 300 numbers, far
+ * below what a product of them could hold. */
+static void small_scales(pn_context *c) {
+  enum { D = 300 };
+  static double mean[2 * D], scale[2 * D], m0[D], s0[D], out[2 * D];
+  for (int i = 0; i < D; i++) {
+    double s = i % 3 == 0 ? 1e-120 : i % 3 == 1 ? 1e-7 : 3e110;
+    s0[i] = 4 * s, scale[i] = 2 * s, scale[D + i] = s;
+  }
+  double conflicts[4];
+  unsigned char kept[2];
+  pn_beliefs b = {.sources = 2, .size = D, .mean = mean, .scale = scale, .prior_mean = m0, .prior_scale = s0};
+  pn_fused f = {.mean = out, .scale = out + D, .conflicts = conflicts, .kept = kept};
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, &f), PN_OK);
+  CHECK_NEAR(conflicts[1], (0.25 - 1 + log(4)) / (1. / 16 - 1 + log(16)), 1e-12);
+  CHECK_NEAR(conflicts[2], (4 - 1 - log(4)) / (0.25 - 1 + log(4)), 1e-12);
+}
+
 static void refusals(pn_context *c) {
   double mean[2] = {0, 0}, scale[2] = {1, 1};
   pn_beliefs b = {.sources = 2, .size = 1, .mean = mean, .scale = scale};
@@ -163,6 +181,7 @@ int main(void) {
   two_sensors(c);
   against_factors(c);
   rule(c);
+  small_scales(c);
   refusals(c);
   pn_context_close(c);
   allocates_nothing();

@@ -4,6 +4,7 @@
 **   precision_i = sum_m s_mi^-2 - (M - 1) s_0i^-2,   mean_i = (sum_m m_mi s_mi^-2 - (M - 1) m_0i s_0i^-2) / precision_i
 ** over the M sources that are kept. Kurle, Guennemann & van der Smagt 2019, appendix C.
 */
+#include <float.h>
 #include <math.h>
 #include "../../base/context.h"
 
@@ -16,29 +17,13 @@ static double prior_mean(const pn_beliefs *b, int i) { return b->prior_mean ? b-
 static double prior_scale(const pn_beliefs *b, int i) { return b->prior_scale ? b->prior_scale[i] : 1; }
 static bool there(const pn_beliefs *b, int m) { return !b->present || b->present[m]; }
 
-/* log r - (1 - 1 / r^2 - d^2) / 2 = KL of a normal from another one with r times its scale, d of those apart. */
-static double divergence(double mean, double scale, double other_mean, double other_scale) {
-  double r = scale / other_scale, d = (mean - other_mean) / other_scale;
-  return 0.5 * (r * r + d * d - 1) - log(r);
-}
-
-/* KL(n || m) of two sources, of n and the prior where m < 0. */
-static double apart(const pn_beliefs *b, int n, int m) {
-  const double *mean = b->mean + (size_t)n * (size_t)b->size, *scale = b->scale + (size_t)n * (size_t)b->size;
-  double total = 0;
-  for (int i = 0; i < b->size; i++) {
-    size_t at = m < 0 ? 0 : (size_t)m * (size_t)b->size + (size_t)i;
-    total += m < 0 ? divergence(mean[i], scale[i], prior_mean(b, i), prior_scale(b, i))
-                   : divergence(mean[i], scale[i], b->mean[at], b->scale[at]);
-  }
-  return total;
-}
-
 static bool finite_and(double v, bool good) { return isfinite(v) && good; }
 
 static pn_status check_source(pn_context *c, const pn_beliefs *b, int m) {
   const double *mean = b->mean + (size_t)m * (size_t)b->size, *scale = b->scale + (size_t)m * (size_t)b->size;
-  for (int i = 0; i < b->size; i++) {
+  bool good = true;
+  for (int i = 0; i < b->size; i++) good &= (fabs(mean[i]) <= DBL_MAX) & (scale[i] > 0) & (scale[i] <= DBL_MAX);
+  for (int i = 0; i < b->size && !good; i++) {
     if (!isfinite(mean[i]))
       return pni_fail(c, PN_DOMAIN, "beliefs_fuse: mean of source %d must be finite, got %g", m, mean[i]);
     if (!finite_and(scale[i], scale[i] > 0))
@@ -56,7 +41,7 @@ static pn_status check(pn_context *c, const pn_beliefs *b, const pn_fused *f) {
     return pni_fail(c, PN_STATE, "beliefs_fuse: mean, scale and kept must not be NULL");
   if (!(b->threshold >= 0))
     return pni_fail(c, PN_DOMAIN, "beliefs_fuse: threshold must not be negative, got %g", b->threshold);
-  for (int i = 0; i < b->size; i++)
+  for (int i = 0; i < b->size && (b->prior_mean || b->prior_scale); i++)
     if (!finite_and(prior_scale(b, i), prior_scale(b, i) > 0) || !isfinite(prior_mean(b, i)))
       return pni_fail(c, PN_DOMAIN, "beliefs_fuse: the prior must have finite means and positive scales");
   for (int m = 0; m < b->sources; m++)
@@ -64,17 +49,18 @@ static pn_status check(pn_context *c, const pn_beliefs *b, const pn_fused *f) {
   return PN_OK;
 }
 
-/* Natural parameters of number i of the product over the sources of a set. */
+/* Natural parameters of number i of the product over the sources of a set: with the prior's for each but one out. */
 static void natural_of(const pn_beliefs *b, unsigned set, int i, double *eta, double *precision) {
-  double p0 = 1 / (prior_scale(b, i) * prior_scale(b, i)), all = p0, sum = p0 * prior_mean(b, i);
+  double s0 = prior_scale(b, i), p0 = 1 / (s0 * s0), all = 0, sum = 0, surplus = -1;
   for (int m = 0; m < b->sources; m++) {
     if (!(set >> m & 1u)) continue;
     size_t at = (size_t)m * (size_t)b->size + (size_t)i;
     double p = 1 / (b->scale[at] * b->scale[at]);
-    all += p - p0;
-    sum += p * b->mean[at] - p0 * prior_mean(b, i);
+    all += p;
+    sum += p * b->mean[at];
+    surplus += 1;
   }
-  *eta = sum, *precision = all;
+  *eta = sum - surplus * p0 * prior_mean(b, i), *precision = all - surplus * p0;
 }
 
 /* The logarithm of the integral of e^(eta z - precision z^2 / 2), without log(2 pi) / 2. */
@@ -105,13 +91,68 @@ static int count(unsigned set) {
   return n;
 }
 
+/* A sum of logarithms: of a product as long as it stays far from what a double can hold. */
+typedef struct {
+  double sum, product;
+} logs_of;
+
+static void add_log(logs_of *l, double s) {
+  bool fits = s > 1e-100 && s < 1e100;
+  double next = fits ? l->product * s : l->product;
+  if (!fits) l->sum += log(s);
+  if (next < 1e-150 || next > 1e150) l->sum += log(next), next = 1;
+  l->product = next;
+}
+
+static double log_sum(const logs_of *l) { return l->sum + log(l->product); }
+
+/* 2 KL(n || m) into twice[m][n] and 2 KL(n || prior) into moved[n], number by number:
+ *   sum_i (s_n^2 + (m_n - m_m)^2) / s_m^2 - 1 + 2 log s_m - 2 log s_n */
+static void divergences(const pn_beliefs *b, double (*twice)[MOST], double *moved) {
+  int sources = b->sources;
+  logs_of logs[MOST], of_prior = {0, 1};
+  for (int m = 0; m < sources; m++) {
+    moved[m] = 0, logs[m] = (logs_of){0, 1};
+    for (int n = 0; n < sources; n++) twice[m][n] = 0;
+  }
+  for (int i = 0; i < b->size; i++) {
+    double mean[MOST], variance[MOST];
+    double m0 = prior_mean(b, i), s0 = prior_scale(b, i), p0 = 1 / (s0 * s0);
+    if (b->prior_scale) add_log(&of_prior, s0);
+    for (int m = 0; m < sources; m++) {
+      size_t at = (size_t)m * (size_t)b->size + (size_t)i;
+      bool here = there(b, m); /* what a silent one says may be anything */
+      double s = here ? b->scale[at] : s0, d;
+      mean[m] = here ? b->mean[at] : m0;
+      variance[m] = s * s, d = mean[m] - m0;
+      add_log(&logs[m], s);
+      moved[m] += (variance[m] + d * d) * p0;
+    }
+    for (int m = 0; m < sources; m++) {
+      double precision = 1 / variance[m];
+      for (int n = 0; n < sources; n++) {
+        double d = mean[n] - mean[m];
+        twice[m][n] += (variance[n] + d * d) * precision;
+      }
+    }
+  }
+  double own[MOST], log0 = log_sum(&of_prior);
+  for (int m = 0; m < sources; m++) own[m] = log_sum(&logs[m]);
+  for (int m = 0; m < sources; m++) {
+    moved[m] += 2 * (log0 - own[m]) - b->size;
+    for (int n = 0; n < sources; n++) twice[m][n] += 2 * (own[m] - own[n]) - b->size;
+  }
+}
+
 /* Bit n of bad[m]: m and n are in conflict in both directions. */
 static void conflicts(const pn_beliefs *b, const pn_fused *f, unsigned *bad) {
   double moved[MOST], c[MOST][MOST];
-  for (int n = 0; n < b->sources; n++) moved[n] = there(b, n) ? apart(b, n, -1) : 0;
+  divergences(b, c, moved);
   for (int m = 0; m < b->sources; m++)
-    for (int n = 0; n < b->sources; n++)
-      c[m][n] = m != n && there(b, m) && moved[n] > nothing ? apart(b, n, m) / moved[n] : 0;
+    for (int n = 0; n < b->sources; n++) {
+      bool both = m != n && there(b, m) && there(b, n) && moved[n] > 2 * nothing;
+      c[m][n] = both ? c[m][n] / moved[n] : 0;
+    }
   for (int m = 0; m < b->sources; m++) {
     bad[m] = 0;
     for (int n = 0; n < b->sources; n++) {
