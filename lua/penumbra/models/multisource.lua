@@ -316,6 +316,41 @@ end
 
 source_prediction.add(methods, { read = read, fuse = fuse, fuse_options = fuse_options })
 
+-- What constructors were given, by model.
+local given_to = setmetatable({}, { __mode = "k" })
+
+local KIND <const> = "model of several sources"
+
+-- Can a file hold v: a number, a text, a truth value, or tables of these?
+local function holds(v)
+  local kind = type(v)
+  if kind == "table" and getmetatable(v) == nil then
+    for _, part in pairs(v) do
+      if not holds(part) then return false end
+    end
+    return true
+  end
+  return kind == "number" or kind == "string" or kind == "boolean"
+end
+
+--- save(path): writes options and parameters; pn.restore(path, {...}) makes the model again, given the options that
+--- held networks, functions or distributions. Returns true, or nil, message, code.
+function methods:save(path)
+  options.argument("save", "path", path, "string")
+  local kept, asked = {}, {}
+  for name, v in pairs(given_to[self]) do
+    if holds(v) then
+      kept[name] = v
+    else
+      asked[#asked + 1] = name
+    end
+  end
+  kept.dtype = self.dtype
+  table.sort(asked)
+  return data.save(path, { kind = KIND, options = kept, asked = #asked > 0 and asked or nil,
+    parameters = self:state() })
+end
+
 -- ---- making ----
 
 for name, method in pairs(parameters.methods) do
@@ -351,9 +386,6 @@ local function prior_of(o)
   return { law = law, factor = dist.natural.of(law), size = o.latent, scale = o.prior and law:variance():sqrt() or nil }
 end
 
--- What constructors were given, by model.
-local given_to = setmetatable({}, { __mode = "k" })
-
 --- multisource{sources =, targets =, latent =, ...}: a model with parameters drawn anew; options above
 --- (pn.help "penumbra.models.multisource").
 function multisource.multisource(given)
@@ -386,38 +418,6 @@ function multisource.multisource(given)
 end
 
 -- ---- files ----
-
-local KIND <const> = "model of several sources"
-
--- Can a file hold v: a number, a text, a truth value, or tables of these?
-local function holds(v)
-  local kind = type(v)
-  if kind == "table" and getmetatable(v) == nil then
-    for _, part in pairs(v) do
-      if not holds(part) then return false end
-    end
-    return true
-  end
-  return kind == "number" or kind == "string" or kind == "boolean"
-end
-
---- save(path): writes options and parameters; pn.restore(path, {...}) makes the model again, given the options that
---- held networks, functions or distributions. Returns true, or nil, message, code.
-function methods:save(path)
-  options.argument("save", "path", path, "string")
-  local kept, asked = {}, {}
-  for name, v in pairs(given_to[self]) do
-    if holds(v) then
-      kept[name] = v
-    else
-      asked[#asked + 1] = name
-    end
-  end
-  kept.dtype = self.dtype
-  table.sort(asked)
-  return data.save(path, { kind = KIND, options = kept, asked = #asked > 0 and asked or nil,
-    parameters = self:state() })
-end
 
 local file = saved.file {
   noun = "model of several sources that m:save has written",
