@@ -445,6 +445,11 @@ describe("predictions of linear sensors", function()
       near(drawn:var():item() / (variance + 2), 1, 6 * math.sqrt(2 / n), method)
     end
     assert.equal(40, steps)
+    -- one step of it believes what was filled in before: z given a and b = 5
+    local two = sensors { "a", "b" }
+    local first = two:impute({ a = x.a }, { samples = true, method = "chain", steps = 1,
+      start = { b = pn.full({ n, 1 }, 5) } }).b
+    near(first:mean(), (X.a / 0.5 + 5 / 2) / 3.5, 6 * math.sqrt((1 / 3.5 + 2) / n))
     near(m:impute(x, { observed = { b = false, c = false }, draws = 50 }).b:mean(), mean, 0.01)
   end)
 

@@ -119,8 +119,8 @@ local function right(predicted) -- share of pixels, of each test image
 end
 
 local base = right(masks:mean { 1 }:unsqueeze(1):broadcast_to { option.test, pixels })
-write("mean mask of the training images: accuracy %.4f +- %.4f (standard error over %d test images)", base:mean():item(),
-  base:std():item() / math.sqrt(option.test), option.test)
+write("mean mask of the training images: accuracy %.4f +- %.4f (standard error over %d test images)",
+  base:mean():item(), base:std():item() / math.sqrt(option.test), option.test)
 local shown = { test.image:slice(1, 1, 6), test.mask:slice(1, 1, 6) }
 for name in option.columns:gmatch "[^,]+" do
   local c = assert(columns[name], "--columns must be of ind, ind_star, hybrid, hybrid_star, iwae")

@@ -44,7 +44,9 @@ local m = pn.models.multisource { sources = { first = { size = 1 }, second = { s
 for _, d in pairs(m.decoders) do d:bias():set(pn.tensor { 0, 2 * math.log(option.start) }) end
 local seconds, loss = steps.train { model = m, steps = option.steps, batch = batch, lr = option.lr, seed = option.seed,
   path = not option.quick and option.out .. "/mixture.safetensors" or nil, name = "mixture",
-  loss = function(a, b) return m:loss({ first = a, second = b }, { objective = option.objective, draws = option.draws }) end }
+  loss = function(a, b)
+    return m:loss({ first = a, second = b }, { objective = option.objective, draws = option.draws })
+  end }
 write("%d steps, %.0f s, last loss %.4f", option.steps, seconds, loss)
 
 -- ---- what each belief predicts ----
@@ -136,7 +138,7 @@ write("the product's effective sample size is larger than both at %d of %d test 
 
 -- ---- pictures ----
 
-local every = pn.arange(0, option.side, 3) -- of the grid, for the picture
+local every = pn.arange(0, option.side, 6):to "int64" -- of the grid, for the picture
 
 local function cloud(k)
   local marks = { title = ("beliefs about z, component %d"):format(k - 1), x_label = "z_1", y_label = "z_2",
