@@ -136,6 +136,21 @@ describe("what is not there", function()
     assert.equal("no source is there: the belief is the prior", report:said(1))
   end)
 
+  it("leaves the loss of a single exact belief exact, whatever the objective and the draws", function()
+    local m = sensors { "a", "b" }
+    for _, o in ipairs { { "ind", "iwae" }, { "ind", "dreg" }, { "moe", "iwae" }, { "poe", "dreg" },
+      { "hybrid", "iwae" } } do
+      local loss = m:loss(repeated({ "a", "b" }, 3), { objective = o[1], estimator = o[2], draws = 3,
+        observed = { a = pn.tensor { false, false, false } } })
+      near(-loss, log_evidence { "b" }, 1e-10, o[1] .. " " .. o[2])
+    end
+    -- of two: half of ind on the same draws, and half of the product's bound, which is the evidence
+    pn.seed(5)
+    local ind = m:loss(repeated({ "a", "b" }, 3), { objective = "ind", draws = 3 }):item()
+    pn.seed(5)
+    near(m:loss(repeated({ "a", "b" }, 3), { draws = 3 }), 0.5 * ind - 0.5 * golden.log_evidence, 1e-10)
+  end)
+
   it("is absent in the bounds of single beliefs, too", function()
     pn.seed(3)
     local m = sensors { "a", "b" }
