@@ -5,7 +5,7 @@
 ---     penumbra examples/papers/multisource/mixture.lua [--steps 25000] [--lr 1e-4] [--seed 1]
 ---         [--start 0.1] [--objective ind] [--out FOLDER]
 ---
---- writes mixture.txt, mixture.svg and mixture.safetensors, from which it goes on. Results: README.md.
+--- writes mixture.txt, mixture.svg (--pictures png) and mixture.safetensors, from which it goes on. Results: README.md.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local experiment = dofile(here .. "/../continual/experiment.lua")
@@ -171,4 +171,4 @@ for _, k in ipairs { 2, 4 } do
     plot.heatmap(posterior[k]:t():take(1, every):take(2, every), { x = axis:take(1, every), y = axis:take(1, every) }) }
   panels[#panels + 1] = predictions(k)
 end
-experiment.picture(option, "mixture", panels, { columns = 3, size = { 1080, 700 } })
+experiment.picture(option, "mixture", panels, { columns = 3, size = { 860, 560 } })
