@@ -2,6 +2,7 @@
 -- closed form or by quadrature, and against the autoencoder of one source.
 local pn = require "penumbra"
 local golden = require "spec.golden.fusion.two_sensors"
+local linear_sensors = require "spec.fusion.linear_sensors"
 local vae = require "penumbra.models.vae"
 local new_vae = rawget(vae, "vae") or rawget(vae, "new")
 local dist = pn.dist
@@ -165,6 +166,59 @@ describe("what is not there", function()
       near(others:mean(), golden[objective], 6 * others:std():item() / math.sqrt(others:numel()), objective)
     end
   end)
+end)
+
+describe("sensors of vectors, whose beliefs have covariances", function()
+  -- A model with the exact posteriors of linear sensors for beliefs: networks of one's own.
+  local function model(sizes, latent, g)
+    local s, sources, targets = linear_sensors.new(sizes, latent, g), {}, {}
+    s.mean, s.cov = pn.zeros { latent }, pn.eye(latent)
+    for k, n in ipairs(sizes) do
+      s.sensor[k].r = pn.eye(n) * 0.4
+      local net = pn.nn.linear(latent, n)
+      local w, b = table.unpack(net:parameters())
+      w:set(s.sensor[k].a:t())
+      b:set(s.sensor[k].b)
+      sources["x" .. k] = { size = n, encoder = function(x) return s:belief({ [k] = x }, k) end }
+      targets["x" .. k] = { size = n, decoder = net,
+        likelihood = pn.nn.likelihood.normal { log_scale = pn.full({ n }, 0.5 * math.log(0.4)) } }
+    end
+    return s, pn.models.multisource { sources = sources, targets = targets, latent = latent }
+  end
+
+  for _, case in ipairs { { { 1, 2 }, 2 }, { { 2, 1, 3 }, 3 } } do
+    it(("of %d numbers have bounds in order, and the evidence for the product's, whatever is there"):format(case[2]),
+      function()
+        pn.seed(13)
+        local g = pn.generator(case[2])
+        local s, m = model(case[1], case[2], g)
+        local _, drawn = s:draw(1, g)
+        for set = 1, (1 << #case[1]) - 1 do
+          local there, x, observed = {}, {}, {}
+          for k = 1, #case[1] do
+            local name = "x" .. k
+            x[name] = drawn[k]:broadcast_to { 2000, case[1][k] }:contiguous()
+            observed[name] = set >> (k - 1) & 1 == 1
+            if observed[name] then there[#there + 1] = k end
+          end
+          local want = s:log_evidence(drawn, there):item()
+          local function bound(objective, draws)
+            local _, more = m:bound(x, { objective = objective, draws = draws, observed = observed,
+              batch_size = 2000 })
+            return more.each:mean():item(), more.each:std():item() / math.sqrt(2000), more.each
+          end
+          local value, _, each = bound("poe", 2)
+          near(value, want, 1e-9)
+          close(each, pn.full({ 2000 }, want), 1e-9)
+          local one, e1 = bound("ind", 1)
+          local eight, e8 = bound("ind", 8)
+          local mixed, em = bound("moe", 1)
+          assert(one <= eight + 6 * (e1 + e8) + 1e-9 and eight <= want + 6 * e8 + 1e-9)
+          assert(one <= mixed + 6 * (e1 + em) + 1e-9 and mixed <= want + 6 * em + 1e-9)
+          if #there == 1 then near(eight, want, 1e-9) end
+        end
+      end)
+  end
 end)
 
 -- ---- gradients ----

@@ -19,7 +19,8 @@
 ---
 --- sources        {name = {size =, hidden =, activation =, categories =, encoder =}}: numbers in the source; hidden
 ---                layers; `categories`: labels, int64 (size 1), read as one of so many; encoder: a network of one's own
----                from [B, size] to means and what scale_link makes scales [B, 2 latent], or to normals
+---                from [B, size] to means and what scale_link makes scales [B, 2 latent], or to normals (a
+---                plain function may stand there, too: it has no parameters to train or save)
 --- targets        {name = {size =, likelihood =, noise =, hidden =, activation =, categories =, components =,
 ---                decoder =}}; without: the sources. decoder: a network of one's own (penumbra.models.decoder)
 --- latent         size of z
