@@ -46,6 +46,7 @@ local VALUES = {
   ["pn_sampler_config *"] = {["*"] = "sampler_config"}, ["pn_variable *"] = {["*"] = "variable"},
   ["pn_smc_config *"] = {["*"] = "smc_config"}, ["pn_filter_model *"] = {["*"] = "filter_model"},
   ["pn_limits *"] = {["*"] = "limits"}, ["const pn_array *"] = {["*"] = "array"},
+  ["pn_beliefs *"] = {["*"] = "beliefs"}, ["pn_fused *"] = {["*"] = "fused"},
 }
 
 -- Whole and other numbers; the rest are 1.

@@ -46,6 +46,11 @@ describe("a host program", function()
     filter_stream = function(out)
       assert.truthy(out:find("all as expected", 1, true), out)
     end,
+    fuse_sensors = function(out)
+      assert.truthy(out:find("all as expected", 1, true), out)
+      assert.truthy(out:find("sonar is silent", 1, true), out)
+      assert.truthy(out:find("camera contradicts the others, left out", 1, true), out)
+    end,
     forecast_stream = function(out)
       assert.truthy(out:find("all as expected", 1, true), out)
     end,

@@ -75,6 +75,7 @@
 **   distributions                             pn_dist_new, pn_dist_log_prob, pn_dist_rsample, pn_dist_kl ...
 **   distributions made of distributions       pn_dist_transformed, pn_dist_mixture, pn_dist_masked ...
 **   Gaussian factors                          pn_natural_new, pn_natural_of ...
+**   beliefs of several sources                pn_beliefs_fuse
 **   layers and optimisers                     pn_layer_new, pn_layer_forward, pn_optim_new, pn_optim_step ...
 **   estimators                                pn_estimate, pn_sir
 **   Gaussian sites of data                    pn_gaussian_sites
@@ -1059,6 +1060,33 @@ PN_API pn_tensor *pn_natural_log_normaliser(pn_context *c, const pn_natural *s);
 PN_API pn_tensor *pn_natural_expected_log(pn_context *c, const pn_natural *s, const pn_dist *q);
 /* The normal with this density up to a constant. New; PN_DOMAIN unless Lambda is positive (definite). */
 PN_API pn_dist *pn_natural_to_dist(pn_context *c, const pn_natural *s);
+
+/* ---- beliefs of several sources -------------------------------------------------------------- */
+
+/* What up to 16 sources believe about a vector: independent normals, each of which counts the prior already. */
+typedef struct pn_beliefs {
+  int sources, size;                      /* M sources, vectors of `size` numbers */
+  const double *mean, *scale;             /* [M, size]; of a source that is not there they may be anything */
+  const unsigned char *present;           /* [M], 0: the source is silent; NULL: all are there */
+  const double *prior_mean, *prior_scale; /* [size]; NULL: 0 and 1 */
+  double threshold;                       /* of conflict in both directions; 0: none is left out */
+} pn_beliefs;
+
+/* What pn_beliefs_fuse writes; the arrays are the caller's. */
+typedef struct pn_fused {
+  double *mean, *scale; /* [size], of the fused belief */
+  double *conflicts;    /* [M, M]: c(m || n) = KL(n || m) / KL(n || prior), 0 where one is silent; or NULL */
+  unsigned char *kept;  /* [M]: 1 where the source was believed */
+  int count;            /* how many were; 0: the fused belief is the prior */
+  int undecided;        /* 1: no two agree, so that none was left out */
+} pn_fused;
+
+/* The product of the beliefs with the prior divided out for all but one: the posterior given all sources if each belief
+ * is that given its own. Where a threshold is set, of the largest set of sources no two of which are in conflict above
+ * it in both directions, of equally large ones of that with the largest mutual information. Allocates nothing.
+ * PN_DOMAIN (names the source, from 0) for a mean that is not finite, a scale that is not positive, a product that does
+ * not exist, which cannot be where no scale is above the prior's; PN_STATE. */
+PN_API pn_status pn_beliefs_fuse(pn_context *c, const pn_beliefs *beliefs, pn_fused *fused);
 
 /* ---- layers and optimisers ------------------------------------------------------------------- */
 

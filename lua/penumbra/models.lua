@@ -8,7 +8,7 @@
 ---
 --- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster"; one of them, with inference
 --- that sees what it is let see, is pn.help "penumbra.models.vssm". Deep latent-variable models: pn.help
---- "penumbra.models.vae", "penumbra.models.variational_em".
+--- "penumbra.models.vae", "penumbra.models.variational_em"; of several sources, "penumbra.models.multisource".
 -- help: pn.models, part
 local core = require "penumbra.core"
 
@@ -20,6 +20,7 @@ local members = {
   deep_state = "deep_state",
   deepar = "deepar",
   kvae = "kvae",
+  multisource = "multisource",
   rsgls = "rsgls",
   rsgls_issm = "rsgls_issm",
   sgls = "sgls",

@@ -12,14 +12,15 @@ require "penumbra.continual.learner"
 require "penumbra.infer.posterior"
 require "penumbra.infer.svi"
 require "penumbra.models.forecaster"
+require "penumbra.models.multisource"
 require "penumbra.models.vae"
 require "penumbra.models.variational_em"
 
 local restore = {}
 
 --- restore(path [, {...}]): what a method :save has written to the file, as it was: a posterior of pn.nuts, pn.hmc or
---- pn.smc, a fit of pn.svi, a learner on streams, a forecaster, a variational autoencoder or a model without encoder;
---- nil, message, code for a file that is missing, damaged or nothing of the kind. What a file cannot hold is given in
+--- pn.smc, a fit of pn.svi, a learner on streams, a forecaster, an autoencoder, a model without encoder or of several
+--- sources; nil, message, code for a file that is missing, damaged or nothing of the kind. What a file cannot hold is given in
 --- the table:
 ---     of a posterior       model, data: of the same model and data
 ---     of a fit             model, guide, data and what else pn.svi was given; fit:continue(steps) goes on

@@ -42,6 +42,10 @@
 ---     mode           which of several ways, by name; so is method, and kind says which sort of thing
 ---     method         see mode
 ---     kind           see mode
+---     by             in which way, by name
+---     sample         whether draws are given in place of means
+---     drop           what is left out: whether, or how many at the end
+---     conflict_threshold    the conflict of two sources above which they contradict each other
 ---     structure      of a covariance, by name
 ---     approximate    the name of a cheaper way, or whether to take it
 --- Randomness

@@ -204,6 +204,22 @@ FIXED(smc_config, pn_smc_config, {{.num_particles = 4, .threshold = 0.5, .trace 
 FIXED(limits, pn_limits, {{.instructions = 100000}});
 FIXED(runtime_config, pn_runtime_config, {{.context = {.threads = 1}, .libraries = PN_LIB_MATH}});
 
+static inline void *value_beliefs(world *w) {
+  static const double mean[] = {0.4, -0.3}, scale[] = {0.5, 0.6};
+  static const unsigned char present[] = {1, 1};
+  static const pn_beliefs fixed = {.sources = 2, .size = 1, .mean = mean, .scale = scale, .present = present};
+  return memcpy(w->space, &fixed, sizeof fixed);
+}
+
+static inline void *value_fused(world *w) {
+  static double mean[1], scale[1], conflicts[4];
+  static unsigned char kept[2];
+  static pn_fused f;
+  (void)w;
+  f = (pn_fused){.mean = mean, .scale = scale, .conflicts = conflicts, .kept = kept};
+  return &f;
+}
+
 static inline void *value_site_options(world *w) {
   static const pn_site_options fixed = {.num_layers = 1, .likelihood = "normal", .noise_scale = 1, .draws = 4};
   static const int64_t sizes[] = {3, 2}, all = 8;

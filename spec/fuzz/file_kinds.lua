@@ -370,6 +370,27 @@ kinds.variational_em = {
   end,
 }
 
+local function sources_with(net)
+  return { a = { size = 2, encoder = net }, label = { categories = 3, hidden = { 2 } } }
+end
+local seen = { a = pn.randn { 4, 2 }, label = pn.tensor({ { 0 }, { 2 }, { 1 }, { 1 } }, { dtype = "int64" }) }
+for _, own in ipairs { false, true } do -- a model of several sources, also with a network that the script gives
+  local net = own and nn.linear(2, 4) or nil
+  kinds["multisource" .. (own and "_own" or "")] = {
+    make = function(path)
+      assert(pn.models.multisource({ latent = 2, hidden = { 3 }, likelihood = "normal", sources = sources_with(net),
+        targets = { a = { size = 2 } } }):save(path))
+    end,
+    load = function(path) return pn.restore(path, own and { sources = sources_with(net) } or nil) end,
+    use = function(m)
+      tostring(m)
+      pcall(m.bound, m, seen, { draws = 3 }) -- sizes out of the file may be others
+      pcall(m.impute, m, { label = seen.label })
+      m:generate(2)
+    end,
+  }
+end
+
 function forecasters.vssm()
   local conditioning = one { "partial", "semi", "full", pn.ones({ 6, 6 }):gt(0) }
   return { size = 1, latent = 2, units = 3, flows = 2, num_particles = 8, layers = random(2),

@@ -75,6 +75,13 @@ local made = {
   adaptation = function() return pn.continual.bayesian_forgetting { rate = 0.1 } end,
   forecaster = function() return pn.models.deepar { hidden = 2, layers = 1 } end,
   belief = function() return pn.models.deepar({ hidden = 2, layers = 1 }):filter { y = pn.ones { 2, 1, 1 } } end,
+  multisource = function()
+    return pn.models.multisource { sources = { a = { size = 1 } }, latent = 1, hidden = { 2 } }
+  end,
+  report = function()
+    return (select(2, pn.fusion.fuse({ a = pn.dist.normal(pn.zeros { 2 }, 0.5):independent(1) }, {
+      prior = pn.dist.normal(pn.zeros { 2 }, 1):independent(1) })))
+  end,
   series_set = function() return pn.data.series { { target = { 1, 2, 3 } } } end,
   variational_em = function() return pn.models.variational_em { data = 2, latent = 1 } end,
 }

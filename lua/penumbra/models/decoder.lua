@@ -94,18 +94,20 @@ local function row_of(where, kind, data, o)
 end
 
 --- new(where, kind, inputs, data, o): for the caller of this name; o.hidden (sizes from the latent side on),
---- o.activation, o.dtype, o.noise, o.categories, o.components.
+--- o.activation, o.dtype, o.noise, o.categories, o.components; o.net: a network of one's own, [..., inputs] to
+--- [..., data * width] (the first number of the law of all dimensions, then the next).
 function decoder.new(where, kind, inputs, data, o)
   local row, log_scale = row_of(where, kind, data, o)
   local sizes = { inputs, table.unpack(o.hidden) }
   sizes[#sizes + 1] = data * row.width
   local self = { kind = row.name, row = row, log_scale = log_scale, dtype = o.dtype,
-    net = nn.mlp(sizes, { init = "xavier", activation = o.activation, dtype = o.dtype }), encoder_inputs = data }
+    net = o.net or nn.mlp(sizes, { init = "xavier", activation = o.activation, dtype = o.dtype }),
+    encoder_inputs = data }
   if row.row.targets == "label" then
     self.categories = row.parameters.classes
     self.labels = core.arange(self.categories, { dtype = "int64" })
     self.encoder_inputs = data * self.categories
-  elseif row.name == "mixture" then -- components that start apart
+  elseif row.name == "mixture" and not o.net then -- components that start apart
     local bias, n = self.net[#self.net]:parameters()[2], row.parameters.components
     local start = core.linspace(-1, 1, n, { dtype = o.dtype }):unsqueeze(1):broadcast_to { data, n }:contiguous()
       :reshape { data * n }

@@ -1,0 +1,189 @@
+/*
+** belief_fusion_test.c: fusing beliefs on a host's arrays against numbers by quadrature (spec/golden/fusion) and
+** against Gaussian factors; which sources are kept; refusals; that nothing is allocated.
+*/
+#include "alloc_sweep.h"
+
+static const double first_scale = 0.57735026918962576451, second_scale = 0.81649658092772603273; /* 3^-1/2, (2/3)^1/2 */
+
+typedef struct {
+  double mean[8], scale[8], conflicts[16 * 16];
+  unsigned char kept[16];
+  pn_fused fused;
+} results;
+
+static pn_fused *into(results *r) {
+  r->fused = (pn_fused){.mean = r->mean, .scale = r->scale, .conflicts = r->conflicts, .kept = r->kept};
+  return &r->fused;
+}
+
+/* z ~ N(0, 1), x1 = z + N(0, 1/2), x2 = z + N(0, 2), seen 0.7 and -1.1: the values of two_sensors.lua. */
+static void two_sensors(pn_context *c) {
+  const double mean[] = {0.7 / 0.5 / 3, -1.1 / 2 / 1.5}, scale[] = {first_scale, second_scale};
+  pn_beliefs b = {.sources = 2, .size = 1, .mean = mean, .scale = scale};
+  results r;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  CHECK_NEAR(r.mean[0], 0.2428571428571429, 1e-13);
+  CHECK_NEAR(r.scale[0] * r.scale[0], 0.2857142857142857, 1e-13);
+  CHECK_NEAR(r.conflicts[1], 11.57048067685015, 1e-12);
+  CHECK_NEAR(r.conflicts[2], 1.900522357123366, 1e-12);
+  CHECK_NEAR(r.conflicts[0], 0, 0);
+  CHECK_INT(r.fused.count, 2);
+  b.threshold = 1; /* both directions are above: two that contradict each other */
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  CHECK_INT(r.fused.undecided, 1);
+  CHECK_INT(r.kept[0] && r.kept[1], 1);
+  const unsigned char present[] = {0, 1};
+  b.present = present;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  CHECK_NEAR(r.mean[0], mean[1], 1e-14);
+  CHECK_INT(r.kept[0], 0);
+  CHECK_NEAR(r.conflicts[1], 0, 0);
+  b.present = (const unsigned char[]){0, 0};
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  CHECK_INT(r.fused.count, 0);
+  CHECK_NEAR(r.mean[0], 0, 0);
+  CHECK_NEAR(r.scale[0], 1, 1e-15);
+}
+
+static pn_natural *factor(pn_context *c, const double *mean, const double *scale, int n) {
+  const int64_t size[] = {n};
+  double eta[8], precision[8];
+  for (int i = 0; i < n; i++) precision[i] = 1 / (scale[i] * scale[i]), eta[i] = mean[i] * precision[i];
+  return pn_natural_new(c, "diagonal", pn_from_data(c, PN_FLOAT64, 1, size, eta),
+                        pn_from_data(c, PN_FLOAT64, 1, size, precision));
+}
+
+/* Five sources of eight numbers, a prior of its own: the product of Gaussian factors over the prior's fourth power. */
+static void against_factors(pn_context *c) {
+  enum { M = 5, D = 8 };
+  double mean[M * D], scale[M * D], m0[D], s0[D];
+  for (int k = 0; k < M * D; k++) mean[k] = sin(3.7 * k), scale[k] = 0.3 + 0.5 * fabs(cos(1.3 * k));
+  for (int i = 0; i < D; i++) m0[i] = 0.2 * i, s0[i] = 0.9 + 0.1 * i;
+  pn_beliefs b = {.sources = M, .size = D, .mean = mean, .scale = scale, .prior_mean = m0, .prior_scale = s0};
+  results r;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  size_t mark = pn_scope_open(c);
+  pn_natural *prior = factor(c, m0, s0, D), *all = pn_natural_ref(prior);
+  for (int m = 0; m < M; m++) {
+    pn_natural *own = factor(c, mean + m * D, scale + m * D, D), *ratio = pn_natural_quotient(c, own, prior);
+    pn_natural *next = pn_natural_product(c, all, ratio);
+    pn_natural_unref(own);
+    pn_natural_unref(ratio);
+    pn_natural_unref(all);
+    all = next;
+  }
+  pn_dist *d = pn_natural_to_dist(c, all);
+  double want_mean[D], want_variance[D];
+  CHECK_STATUS(c, pn_tensor_copy_out(c, pn_dist_mean(c, d), want_mean, D), PN_OK);
+  CHECK_STATUS(c, pn_tensor_copy_out(c, pn_dist_variance(c, d), want_variance, D), PN_OK);
+  for (int i = 0; i < D; i++) {
+    CHECK_NEAR(r.mean[i], want_mean[i], 1e-12);
+    CHECK_NEAR(r.scale[i] * r.scale[i], want_variance[i], 1e-12);
+  }
+  pn_dist_unref(d);
+  pn_natural_unref(all);
+  pn_natural_unref(prior);
+  pn_scope_close(c, mark);
+}
+
+/* Kept as pn.fusion.fuse keeps them: one far off is named; of two pairs the one that says more together. */
+static void rule(pn_context *c) {
+  double mean[4] = {1, 1.1, -3, 0.9}, scale[4] = {0.3, 0.3, 0.3, 0.3};
+  pn_beliefs b = {.sources = 4, .size = 1, .mean = mean, .scale = scale, .threshold = 1};
+  results r;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  CHECK_INT(r.kept[0] && r.kept[1] && !r.kept[2] && r.kept[3], 1);
+  CHECK_INT(r.fused.undecided, 0);
+  const double pairs[4] = {2, 2.05, -1, -1}, scales[4] = {0.3, 0.3, 0.5, 0.5}, sure[4] = {0.3, 0.3, 0.2, 0.2};
+  const double further[4] = {2, 2.05, -4, -4};
+  b.mean = pairs, b.scale = scales;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  CHECK_INT(r.kept[0] && r.kept[1] && !r.kept[2] && !r.kept[3], 1);
+  b.mean = further, b.scale = sure;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  CHECK_INT(!r.kept[0] && !r.kept[1] && r.kept[2] && r.kept[3], 1);
+  /* a belief that is the prior conflicts with nobody */
+  const double blind[2] = {3, 0}, one[2] = {0.01, 1};
+  b = (pn_beliefs){.sources = 2, .size = 1, .mean = blind, .scale = one, .threshold = 1e-3};
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  CHECK_INT(r.fused.count, 2);
+  CHECK_INT(r.fused.undecided, 0);
+}
+
+/* Scales of any size: 2 KL of normals whose scales differ by the factor 2 is 1/4 - 1 + log 4, each of 300 numbers, far
+ * below what a product of them could hold. */
+static void small_scales(pn_context *c) {
+  enum { D = 300 };
+  static double mean[2 * D], scale[2 * D], m0[D], s0[D], out[2 * D];
+  for (int i = 0; i < D; i++) {
+    double s = i % 3 == 0 ? 1e-120 : i % 3 == 1 ? 1e-7 : 3e110;
+    s0[i] = 4 * s, scale[i] = 2 * s, scale[D + i] = s;
+  }
+  double conflicts[4];
+  unsigned char kept[2];
+  pn_beliefs b = {.sources = 2, .size = D, .mean = mean, .scale = scale, .prior_mean = m0, .prior_scale = s0};
+  pn_fused f = {.mean = out, .scale = out + D, .conflicts = conflicts, .kept = kept};
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, &f), PN_OK);
+  CHECK_NEAR(conflicts[1], (0.25 - 1 + log(4)) / (1. / 16 - 1 + log(16)), 1e-12);
+  CHECK_NEAR(conflicts[2], (4 - 1 - log(4)) / (0.25 - 1 + log(4)), 1e-12);
+}
+
+static void refusals(pn_context *c) {
+  double mean[2] = {0, 0}, scale[2] = {1, 1};
+  pn_beliefs b = {.sources = 2, .size = 1, .mean = mean, .scale = scale};
+  results r;
+  mean[1] = NAN;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "beliefs_fuse: mean of source 1 must be finite, got nan");
+  b.present = (const unsigned char[]){1, 0}; /* what a silent one says is not looked at */
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  b.present = NULL, mean[1] = 0, scale[0] = 0;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "scale of source 0 must be positive, got 0");
+  scale[0] = 1.1, scale[1] = 5;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "source 1 knows less than the prior");
+  b.sources = 17;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "sources must lie in 0 to 16, got 17");
+  b.sources = 2, b.size = 0;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "size must be at least 1, got 0");
+  b.size = 1, b.threshold = -1;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "threshold must not be negative");
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, NULL), PN_STATE);
+  CHECK_FAIL(c, PN_STATE, "must not be NULL");
+}
+
+static bool work(pn_context *c, const void *data) {
+  const double mean[] = {0.4, -0.3}, scale[] = {0.5, 0.6};
+  pn_beliefs b = {.sources = 2, .size = 1, .mean = mean, .scale = scale, .threshold = 1};
+  results r;
+  (void)data;
+  return pn_beliefs_fuse(c, &b, into(&r)) == PN_OK;
+}
+
+/* A thousand calls make not one request to the allocator. */
+static void allocates_nothing(void) {
+  sweep_memory m = {0};
+  pn_context *c = pn_context_new(
+      &(pn_context_config){.allocate = sweep_allocate, .allocator_data = &m, .pool_limit = PN_NO_POOL, .threads = 1});
+  m.requests = 0;
+  for (int k = 0; k < 1000; k++) CHECK(work(c, NULL));
+  CHECK_INT(m.requests, 0);
+  pn_context_close(c);
+}
+
+int main(void) {
+  pn_context *c = pn_context_new(&(pn_context_config){.seed = 1, .threads = 1});
+  two_sensors(c);
+  against_factors(c);
+  rule(c);
+  small_scales(c);
+  refusals(c);
+  pn_context_close(c);
+  allocates_nothing();
+  CHECK_DONE();
+}

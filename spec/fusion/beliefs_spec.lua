@@ -1,0 +1,270 @@
+-- Beliefs of several sources against exact posteriors: of one number by quadrature, of linear Gaussian sensors of any
+-- size by the joint covariance of latents and observations.
+local pn = require "penumbra"
+local golden = require "spec.golden.fusion.two_sensors"
+local linear_sensors = require "spec.fusion.linear_sensors"
+local dist, fusion = pn.dist, pn.fusion
+
+local function near(got, want, tolerance, what)
+  got = type(got) == "number" and got or got:item()
+  assert(math.abs(got - want) <= tolerance, ("%s: %.15g, expected %.15g"):format(what or "value", got, want))
+end
+
+local function close(a, b, tolerance)
+  local d = (a - b):abs():max():item()
+  assert(d <= tolerance, ("off by %g"):format(d))
+end
+
+local function refuses(pattern, f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
+end
+
+local function belief(x, v, dtype)
+  local precision = 1 + 1 / v
+  return dist.normal(pn.tensor({ x / v / precision }, { dtype = dtype }),
+    pn.tensor({ precision ^ -0.5 }, { dtype = dtype })):independent(1)
+end
+
+local function standard(n, dtype)
+  return dist.normal(pn.zeros({ n }, { dtype = dtype }), pn.ones({ n }, { dtype = dtype })):independent(1)
+end
+
+-- All non-empty subsets of 1 to n.
+local function subsets(n)
+  local list = {}
+  for set = 1, (1 << n) - 1 do
+    local members = {}
+    for k = 1, n do
+      if set >> (k - 1) & 1 == 1 then members[#members + 1] = k end
+    end
+    list[#list + 1] = members
+  end
+  return list
+end
+
+describe("two sensors of one number", function()
+  local q1, q2, prior = belief(0.7, 0.5), belief(-1.1, 2), standard(1)
+  local both = { q1, q2 }
+
+  it("give the values of quadrature", function()
+    local q = fusion.product(both, { prior = prior })
+    near(q:mean(), golden.fused_mean, 1e-12)
+    near(q:variance(), golden.fused_variance, 1e-12)
+    near(fusion.pointwise_mutual_information(both, { prior = prior }), golden.information, 1e-12)
+    near(fusion.conflict(q1, q2, prior), golden.conflict_12, 1e-10)
+    near(fusion.conflict(q2, q1, prior), golden.conflict_21, 1e-12)
+    local c, names = fusion.conflicts({ b = q2, a = q1 }, { prior = prior })
+    assert.same({ "a", "b" }, names)
+    near(c[1][2], golden.conflict_12, 1e-10)
+    near(c[2][1], golden.conflict_21, 1e-12)
+    near(c:diagonal():abs():max(), 0, 0)
+  end)
+
+  it("count the prior once: with an expert of its own it is another posterior", function()
+    -- precisions 3, 1.5 and the prior's 1: divided out once 3.5, as an expert 5.5, forgotten 4.5
+    near(fusion.product(both, { prior = prior }):variance(), 1 / 3.5, 1e-12)
+    near(fusion.mvae(both, { prior = prior }):variance(), 1 / 5.5, 1e-12)
+    near(fusion.mvae({ q1 }, { prior = prior }):variance(), 1 / 4, 1e-12) -- of any subset
+    near(fusion.product({ q1 }, { prior = prior }):variance(), 1 / 3, 1e-12)
+  end)
+
+  it("are resampled to the posterior, from any belief", function()
+    local function log_joint(z)
+      return (prior:log_prob(z) + dist.normal(z, math.sqrt(0.5)):log_prob(pn.full(z:shape(), 0.7)):squeeze(-1)
+        + dist.normal(z, math.sqrt(2)):log_prob(pn.full(z:shape(), -1.1)):squeeze(-1))
+    end
+    local sizes = {}
+    for name, q in pairs { product = fusion.product(both, { prior = prior }), first = q1, second = q2 } do
+      local z, told = fusion.resample(q, log_joint, { draws = 20000, generator = pn.generator(3) })
+      assert.same({ 20000, 1 }, z:shape())
+      local se = math.sqrt(golden.fused_variance / told.effective_sample_size:item())
+      near(z:mean(), golden.fused_mean, 6 * se, name)
+      assert(se < 0.01)
+      near(told.log_evidence, golden.log_evidence, 0.05, name)
+      sizes[name] = told.effective_sample_size:item()
+    end
+    near(sizes.product, 20000, 1e-6) -- the posterior itself: all weights are equal
+    assert(sizes.first < 18500 and sizes.second < 14000)
+  end)
+end)
+
+describe("linear Gaussian sensors", function()
+  for _, case in ipairs { { { 1, 1 }, 1 }, { { 2, 1, 3 }, 2 }, { { 3, 2, 2, 1 }, 4 } } do
+    it(("of %d numbers have the exact joint posterior and mutual information, whatever the subset"):format(case[2]),
+      function()
+        local g = pn.generator(case[2])
+        local m = linear_sensors.new(case[1], case[2], g)
+        local _, x = m:draw(5, g)
+        local prior, beliefs = m:prior(), {}
+        for k = 1, #case[1] do beliefs[k] = m:belief(x, k) end
+        for _, set in ipairs(subsets(#case[1])) do
+          local some, observed, apart = {}, {}, 0
+          for k = 1, #case[1] do observed[k] = false end
+          for i, k in ipairs(set) do
+            some[i], observed[k] = beliefs[k], true
+            apart = apart + m:log_evidence(x, { k })
+          end
+          local mean, cov = m:posterior(x, set)
+          local information = m:log_evidence(x, set) - apart
+          for _, call in ipairs { { some, { prior = prior } }, { beliefs, { prior = prior, observed = observed } } } do
+            local q = fusion.product(call[1], call[2])
+            close(q:mean(), mean, 1e-9)
+            close(q.covariance_matrix, cov, 1e-9)
+            close(fusion.pointwise_mutual_information(call[1], call[2]), information, 1e-9)
+          end
+        end
+      end)
+  end
+
+  it("have the conflicts of the formula, and none where a source is not there", function()
+    local g = pn.generator(5)
+    local m = linear_sensors.new({ 2, 3, 1 }, 3, g)
+    local _, x = m:draw(4, g)
+    local beliefs, means, covs = {}, {}, {}
+    for k = 1, 3 do
+      beliefs[k] = m:belief(x, k)
+      means[k], covs[k] = m:posterior(x, { k })
+    end
+    local c = fusion.conflicts(beliefs, { prior = m:prior() })
+    for i = 1, 3 do
+      for j = 1, 3 do
+        local want = linear_sensors.divergence(means[j], covs[j], means[i], covs[i])
+          / linear_sensors.divergence(means[j], covs[j], m.mean:broadcast_to { 4, 3 }, m.cov)
+        close(c:select(-1, j):select(-1, i), want, 1e-9)
+      end
+    end
+    local there = pn.tensor { { true, true, false }, { true, true, true }, { false, true, true },
+      { false, false, false } }
+    local some = fusion.conflicts(beliefs, { prior = m:prior(), observed = there })
+    close(some[2], c[2], 0)
+    near(some[1][1][3], 0, 0)
+    near(some[1][2][1], c[1][2][1]:item(), 0)
+    near(some[4]:abs():max(), 0, 0)
+    -- by names, one for each datum or for all
+    local q = fusion.product(beliefs, { prior = m:prior(), observed = there })
+    local mean, cov = m:posterior(x, { 2, 3 })
+    close(q:mean()[3], mean[3], 1e-9)
+    close(q.covariance_matrix[3], cov, 1e-9)
+    close(q:mean()[4], m.mean, 1e-12) -- no source at all is the prior
+    close(q.covariance_matrix[4], m.cov, 1e-12)
+    close(fusion.pointwise_mutual_information(beliefs, { prior = m:prior(), observed = there })[4], pn.zeros {}, 1e-12)
+  end)
+end)
+
+describe("a product of beliefs", function()
+  it("does not depend on the order of the table, to the bit", function()
+    local g = pn.generator(1)
+    local list = {}
+    for k = 1, 5 do
+      list[k] = dist.normal(pn.randn({ 7, 3 }, { generator = g }), pn.rand({ 7, 3 }, { generator = g })):independent(1)
+    end
+    local prior = standard(3)
+    local a, b = {}, {}
+    for k = 1, 5 do a["s" .. k] = list[k] end
+    for k = 5, 1, -1 do b["s" .. k] = list[k] end
+    local p, q = fusion.product(a, { prior = prior }), fusion.product(b, { prior = prior })
+    assert.is_true(p.loc:eq(q.loc):all():item())
+    assert.is_true(p.scale:eq(q.scale):all():item())
+  end)
+
+  it("mixes diagonal beliefs with such that have covariances", function()
+    local full = dist.multivariate_normal { loc = { 0.5, -1 }, covariance_matrix = { { 0.4, 0.1 }, { 0.1, 0.5 } } }
+    local diagonal = dist.normal({ 1, 0.2 }, { 0.6, 0.3 }):independent(1)
+    local q = fusion.product({ full, diagonal }, { prior = standard(2) })
+    local precision = full.covariance_matrix:inverse() + diagonal:variance():reciprocal():diag_embed() - pn.eye(2)
+    local eta = full.covariance_matrix:inverse():matmul(full.loc:unsqueeze(2)):squeeze(2)
+      + diagonal:mean() / diagonal:variance()
+    close(q.covariance_matrix, precision:inverse(), 1e-12)
+    close(q:mean(), precision:inverse():matmul(eta:unsqueeze(2)):squeeze(2), 1e-12)
+  end)
+
+  it("has gradients, and both real types", function()
+    local loc, raw = pn.param(pn.randn({ 2, 3 }, { generator = pn.generator(2) })), pn.param(pn.zeros { 2, 3 })
+    local there = pn.tensor { { true, false }, { true, true } }
+    assert(pn.check_gradients(function()
+      local beliefs = { dist.normal(loc, raw:sigmoid()):independent(1), dist.normal(loc ^ 2, 0.7):independent(1) }
+      local q = fusion.product(beliefs, { prior = standard(3), observed = there })
+      return q:log_prob(pn.ones { 2, 3 } * 0.3):sum() + fusion.pointwise_mutual_information(beliefs, {
+        prior = standard(3), observed = there }):sum() + fusion.conflicts(beliefs, { prior = standard(3) }):sum()
+    end, { loc, raw }))
+    local q32 = fusion.product({ belief(0.7, 0.5, "float32"), belief(-1.1, 2, "float32") },
+      { prior = standard(1, "float32") })
+    assert.equal("float32", q32.dtype)
+    near(q32:mean(), golden.fused_mean, 1e-6)
+    near(fusion.conflict(standard(1, "float32"), standard(1, "float32"), standard(1, "float32")), 0, 0)
+  end)
+
+  it("names the source that knows less than the prior, where the precision is not positive", function()
+    local good = dist.normal(pn.zeros { 2, 2 }, pn.tensor { { 0.9, 0.9 }, { 0.95, 1.05 } }):independent(1)
+    local wide = dist.normal(pn.zeros { 2, 2 }, pn.tensor { { 0.9, 0.9 }, { 0.9, 5 } }):independent(1)
+    refuses("product: the product's precision of datum 2 must be positive, got", fusion.product,
+      { a = good, wide = wide }, { prior = standard(2) })
+    refuses("source 'wide' knows less than the prior there (its precision less the prior's is -0.96)", fusion.product,
+      { a = good, wide = wide }, { prior = standard(2) })
+    -- the general form: wider than the prior, and valid with a source that knows enough
+    local enough = fusion.product({ a = dist.normal(pn.zeros { 2 }, 0.5):independent(1), wide = wide },
+      { prior = standard(2) })
+    near(enough:variance()[2][2], 1 / (4 + 0.04 - 1), 1e-12)
+    local broad = dist.multivariate_normal { loc = { 0, 0 }, covariance_matrix = { { 4, 3.5 }, { 3.5, 4 } } }
+    refuses("source 'broad' knows less", fusion.product, { broad = broad, a = dist.normal(pn.zeros { 2 }, 1.2)
+      :independent(1) }, { prior = standard(2) })
+  end)
+
+  it("refuses what is no belief, with the source's name", function()
+    local q, prior = belief(0, 1), standard(1)
+    refuses("product: the belief of source 'b' must be a normal distribution", fusion.product, { a = q, b = 3 },
+      { prior = prior })
+    refuses("of source 'b' must be a normal distribution or a Gaussian factor, got gamma", fusion.product,
+      { a = q, b = dist.gamma(1, 1) }, { prior = prior })
+    refuses("product: the precision of source 'b' must be positive, got -2", fusion.product,
+      { a = q, b = dist.natural.diagonal({ 1 }, { -2 }) }, { prior = prior })
+    refuses("the belief of source 'b' must be about as many numbers as that of 'a', 1, got 2", fusion.product,
+      { a = q, b = standard(2) }, { prior = prior })
+    refuses("product: prior must be about as many numbers as the beliefs, 1, got 2", fusion.product, { a = q },
+      { prior = standard(2) })
+    refuses("product: option 'prior' is required", fusion.product, { a = q })
+    refuses("observed names the source 'radat', which has no belief, did you mean 'radar'", fusion.product,
+      { radar = q }, { prior = prior, observed = { radat = true } })
+    refuses("observed must be bool of shape [2], one for each of 2 sources, got bool [3]", fusion.product, { q, q },
+      { prior = prior, observed = pn.tensor { true, true, true } })
+    refuses("observed of source 1 must be true, false or bool of shape [4], got bool [3]", fusion.product,
+      { q:expand { 4 }, q }, { prior = prior, observed = { pn.tensor { true, true, false } } })
+    refuses("product: beliefs must be a table", fusion.product, q, { prior = prior })
+    refuses("product: unknown option 'priro', did you mean 'prior'", fusion.product, { q }, { priro = prior })
+    assert.equal(prior, fusion.product({}, { prior = prior }))
+  end)
+end)
+
+describe("mixtures of beliefs", function()
+  local a, b, prior = belief(0.7, 0.5), belief(-1.1, 2), standard(1)
+  local x = pn.tensor { 0.3 }
+  local function density(q) return q:log_prob(x):exp():item() end
+
+  it("weigh the sources that are there", function()
+    near(density(fusion.mixture { a = a, b = b }), (density(a) + density(b)) / 2, 1e-12)
+    near(density(fusion.mixture({ a = a, b = b }, { weights = { a = 3, b = 1 } })),
+      density(a) * 0.75 + density(b) * 0.25, 1e-12)
+    near(density(fusion.mixture({ a = a, b = b }, { observed = { a = false } })), density(b), 1e-12)
+    refuses("mixture: the weight of source 'b' must not be negative, got -1", fusion.mixture, { a = a, b = b },
+      { weights = { a = 3, b = -1 } })
+    refuses("each datum must have a source that is there", fusion.mixture, { a = a }, { observed = { a = false } })
+    refuses("mixture: beliefs must have at least one source", fusion.mixture, {})
+  end)
+
+  it("are drawn in strata, and are the mean over products of all subsets", function()
+    local z, q = fusion.mmvae({ a = a, b = b }, { draws = 4000, generator = pn.generator(4) })
+    assert.same({ 2, 4000, 1 }, z:shape())
+    for k, law in ipairs { a, b } do
+      near(z[k]:mean(), law:mean():item(), 6 * math.sqrt(law:variance():item() / 4000))
+      near(z[k]:var():item() / law:variance():item(), 1, 6 * math.sqrt(2 / 4000))
+    end
+    near(density(q), (density(a) + density(b)) / 2, 1e-12)
+    for form, fused in pairs { expert = fusion.mvae, divided = fusion.product } do
+      local want = 0
+      for _, some in ipairs { { a }, { b }, { a, b } } do want = want + density(fused(some, { prior = prior })) / 3 end
+      near(density(fusion.mopoe({ a, b }, { prior = prior, form = form })), want, 1e-12, form)
+    end
+  end)
+end)
