@@ -169,8 +169,8 @@ local function kinds_of(b, o)
 end
 
 --- bound(x [, {objective = "hybrid", draws = 1000, batch_size = 20, observed =, sources =, targets =}]): the objective
---- with thousands of draws for each datum, in constant memory, in nats per datum: a table with `value`, `se`, its standard
---- error (over draws), `each` [B], `elbo` the mean log-weight, `effective_sample_size` the mean one.
+--- with thousands of draws for each datum, in constant memory, in nats per datum: a table with `value`, `se`, its
+--- standard error (over draws), `each` [B], `elbo` the mean log-weight, `effective_sample_size` the mean one.
 function methods:bound(x, given)
   local b, o = read(self, "bound", x, given, { objective = options.any "hybrid", draws = 1000, batch_size = 20 })
   objective_of("bound", o)
