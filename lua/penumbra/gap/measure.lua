@@ -183,7 +183,7 @@ local function put_back(q, list)
   for k, w in ipairs(q:parameters()) do w:set(list[k]) end
 end
 
--- Trains q in rounds, each with a lower rate, until the bound of `judge()`, [N], gains nothing more; q is then at its
+-- Trains q in rounds, with half the rate after one that gained nothing, until the bound of `judge()`, [N], gains nothing more; q is then at its
 -- best. Gives that bound, whether it stood still and to within how many nats that is known.
 local function until_still(self, q, train, judge)
   local best, kept = judge(), snapshot(q)
@@ -199,10 +199,10 @@ local function until_still(self, q, train, judge)
     if still == STILL then
       break
     end
-    lr = lr * 0.5
+    lr = more and lr or lr * 0.5
   end
   put_back(q, kept)
-  return best, still == STILL, resolution
+  return best, still == STILL and resolution <= 10 * self.o.tolerance, resolution
 end
 
 -- ---- L_local ----
@@ -222,7 +222,8 @@ local function local_of(self, q, x, n)
         core.error("measure: draws of the posterior must be [S, N, n] or [S, N, T, n] for local posteriors; else the "
           .. "model must have local_posterior(x)")
       end
-      own = local_posterior.new(z, self.o.family)
+      local draws = local_posterior.draws_for(z:size(-1))
+      own = local_posterior.new(draws == 64 and z or recording.off(q.draw, q, part, draws, self.generator), self.o.family)
     end
     local _, still, noise = until_still(self, own, trainer(self, own, part, count, true), function()
       return judged(self, own, part, count, true)
@@ -337,7 +338,7 @@ end
 -- ---- the function ----
 
 local known = { log_likelihood = options.optional "function", training = options.optional(), draws = 4, steps = 500,
-  lr = 0.05, rounds = 6, tolerance = 1e-3, batch_size = 256, local_batch = 4096, widths = options.any { 1, 2, 4 },
+  lr = 0.05, rounds = 10, tolerance = 1e-3, batch_size = 256, local_batch = 4096, widths = options.any { 1, 2, 4 },
   family = options.choice("diagonal", "full"), split = 0.2, judge_draws = 64,
   importance_draws = 256, compile = true, generator = options.optional "generator" }
 
@@ -393,9 +394,9 @@ end
 ---                      the share `split` (0.2) of them, the first, validates
 ---   draws              of each step, for each datum (4); judge_draws (64) when rounds are compared, importance_draws
 ---                      (256) of the final bounds
----   steps, rounds      of Adam in a round (500) and at most (6): lr (0.05) falls to 0 in each round, and begins at
----                      half of it in the next, until two in a row gain less than tolerance (1e-3) nats or two
----                      standard errors
+---   steps, rounds      of Adam in a round (500) and at most (10): lr (0.05) falls to 0 in each round, and begins at
+---                      half of it after one without a gain, until two in a row gain less than tolerance (1e-3) nats or two
+---                      standard errors (which must come to less than ten times the tolerance)
 ---   batch_size         of refitting (256); local_batch: data whose local posteriors are found together (4096)
 ---   widths             factors of the hidden layers that are tried in turn while validation gains ({1, 2, 4}); a
 ---                      network of the same sizes begins where the one there is stands
