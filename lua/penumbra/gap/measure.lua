@@ -183,8 +183,9 @@ local function put_back(q, list)
   for k, w in ipairs(q:parameters()) do w:set(list[k]) end
 end
 
--- Trains q in rounds, with half the rate after one that gained nothing, until the bound of `judge()`, [N], gains nothing more; q is then at its
--- best. Gives that bound, whether it stood still and to within how many nats that is known.
+-- Trains q in rounds, with half the rate after one that gained nothing, until the bound of `judge()`, [N], gains
+-- nothing more; q is then at its best. Gives that bound, whether it stood still and to within how many nats that is
+-- known.
 local function until_still(self, q, train, judge)
   local best, kept = judge(), snapshot(q)
   local lr, still, resolution = self.o.lr, 0, 0
@@ -223,7 +224,8 @@ local function local_of(self, q, x, n)
           .. "model must have local_posterior(x)")
       end
       local draws = local_posterior.draws_for(z:size(-1))
-      own = local_posterior.new(draws == 64 and z or recording.off(q.draw, q, part, draws, self.generator), self.o.family)
+      z = draws == 64 and z or recording.off(q.draw, q, part, draws, self.generator)
+      own = local_posterior.new(z, self.o.family)
     end
     local _, still, noise = until_still(self, own, trainer(self, own, part, count, true), function()
       return judged(self, own, part, count, true)
@@ -395,8 +397,8 @@ end
 ---   draws              of each step, for each datum (4); judge_draws (64) when rounds are compared, importance_draws
 ---                      (256) of the final bounds
 ---   steps, rounds      of Adam in a round (500) and at most (10): lr (0.05) falls to 0 in each round, and begins at
----                      half of it after one without a gain, until two in a row gain less than tolerance (1e-3) nats or two
----                      standard errors (which must come to less than ten times the tolerance)
+---                      half of it after one without a gain, until two in a row gain less than tolerance (1e-3) nats or
+---                      two standard errors (which must come to less than ten times the tolerance)
 ---   batch_size         of refitting (256); local_batch: data whose local posteriors are found together (4096)
 ---   widths             factors of the hidden layers that are tried in turn while validation gains ({1, 2, 4}); a
 ---                      network of the same sizes begins where the one there is stands
