@@ -1,7 +1,8 @@
 --- Posteriors with parameters of their own for each datum, which see all of it: variational inference without an
 --- encoder. For latents z [S, N, n] normals with diagonal covariance; for sequences [S, N, T, n] Gaussian Markov
 --- chains, which hold the posterior of any linear Gaussian system exactly. They begin at the moments of draws of
---- another posterior, m the means, G the regression of z_t on z_(t-1), L a root of what that leaves, M of the covariance:
+--- another posterior, m the means, G the regression of z_t on z_(t-1), L a root of what that leaves, M of the
+--- covariance:
 ---
 ---     z_t = m_t + u a_t + e_t,   e_t = G_t e_(t-1) + L_t (B_t M_(t-1)^-1 e_(t-1) + C_t noise)
 ---
