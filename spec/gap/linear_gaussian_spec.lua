@@ -224,6 +224,12 @@ describe("masks", function()
     assert.truthy(wrong { observed = pn.ones { 3, 1 } }:find("observed must be bool [3, 1]", 1, true))
     local text = message_of(pn.gap.linear_gaussian, plain, { steps = 3, batch_shape = { 2 }, conditioning = "dvbf" })
     assert.truthy(text:find("for one system at a time", 1, true))
+    local long = message_of(pn.gap.linear_gaussian, plain, { steps = 1e9 })
+    assert.truthy(long:find("steps must be at most 4096", 1, true))
+    assert.truthy(message_of(pn.gap.mask, "full", 1e9):find("steps must be at most 4096", 1, true))
+    local half = {}
+    for name, value in pairs(plain) do half[name] = pn.is_tensor(value) and value:to "float32" or nil end
+    assert.truthy(wrong({ data = half }):find("data must be float64 as the model is, got float32", 1, true))
     local none, message = pn.gap.linear_gaussian(scalar(0.9, 0.1, 0, 1), { steps = 3 })
     assert.is_nil(none)
     assert.truthy(message:find("emission_cov has no inverse", 1, true))

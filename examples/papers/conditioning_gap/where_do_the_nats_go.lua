@@ -83,7 +83,7 @@ function rows.vae()
     m:fit { data = train, epochs = choose(8, 2), batch_size = 100 }
   end)
   local family = {}
-  for _, name in ipairs(choose({ "diagonal", "full" }, { "diagonal" })) do
+  for _, name in ipairs({ "diagonal" }) do
     family[#family + 1] = { ("VAE, %s, %s q"):format(option.data and "MNIST" or "glyphs", name),
       pn.gap.measure(m, nil, test:slice(1, 1, choose(100, 20)), { family = name, generator = pn.generator(1),
         steps = choose(200, 5), rounds = choose(6, 1), draws = 2, importance_draws = choose(500, 16),

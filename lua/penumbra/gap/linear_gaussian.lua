@@ -21,6 +21,7 @@ local mt, apply, symmetric, spread = linear_system.mt, linear_system.apply, line
 local linear_gaussian = {}
 
 local LOG_TAU = math.log(2 * math.pi)
+local MOST = 4096 -- rows of the dense matrices of all steps
 
 -- ---- the law of the data ----
 
@@ -62,12 +63,15 @@ end
 local function data_law(where, o, s, steps)
   if o.data == nil then
     return joint_law.observations(steps)
-  elseif type(o.data) == "table" and o.data.cov and not o.data.transition then
+  elseif type(o.data) == "table" and rawget(o.data, "cov") and not rawget(o.data, "transition") then
     return given_moments(where, o.data, s)
   end
   local other = linear_system.read(where, o.data, nil, { inputs = o.inputs, first = o.first, steps = s.steps,
     batch = s.batch })
-  if other.p ~= s.p then
+  if other.a:dtype() ~= s.a:dtype() then
+    core.error(("%s: data must be %s as the model is, got %s (convert with :to)"):format(where, s.a:dtype(),
+      other.a:dtype()))
+  elseif other.p ~= s.p then
     core.error(("%s: data must be a system of %d observed elements as the model is, got %d"):format(where, s.p,
       other.p))
   elseif other.diffuse then
@@ -249,6 +253,9 @@ local function read_system(where, system, o, T)
     batch = #o.batch_shape })
   if s.diffuse then
     core.error(where .. ": needs a proper initial state, got diffuse")
+  elseif T * math.max(s.n, s.p) > MOST then
+    core.error(("%s: steps must be at most %d for %d states and %d observed elements (dense matrices of all), got %d")
+      :format(where, MOST // math.max(s.n, s.p), s.n, s.p, T))
   end
   for axis, size in ipairs(o.batch_shape) do
     s.lead[axis] = math.max(s.lead[axis], options.whole(where, "batch_shape[" .. axis .. "]", size, 1))

@@ -20,6 +20,8 @@ local options = require "penumbra.options"
 
 local mask = {}
 
+local MOST = 4096 -- steps
+
 -- Does step t see x_s? and which z.
 local kinds = {
   full = { function() return true end, "previous" },
@@ -91,6 +93,9 @@ end
 --- What is known of a mask: `seen` [T] lists of the steps that t sees; `nested`: is the shared posterior of each step
 --- the best there is (whatever a step saw, later ones see, or need not)?
 function mask.read(where, given, T, o)
+  if T > MOST then
+    core.error(("%s: steps must be at most %d, got %d"):format(where, MOST, T))
+  end
   local m = type(given) == "table" and not given.seen and of_table(where, given, T)
     or type(given) ~= "table" and of_name(where, given, T, o or {}) or given
   if #m.observations ~= T then

@@ -105,6 +105,7 @@ end
 
 -- log w of `draws` draws for each of the data, [draws, N], no graph, BLOCK draws of a piece of the data at a time.
 local BLOCK, JUDGE = 4096, 7919
+local STILL = 2 -- rounds in a row without a gain, after which an optimisation has settled
 local function weights_of(self, q, x, n, draws, own, generator)
   generator = generator or self.generator
   local pieces = {}
@@ -182,11 +183,12 @@ local function put_back(q, list)
   for k, w in ipairs(q:parameters()) do w:set(list[k]) end
 end
 
--- Trains q in rounds, each with a lower rate, until the bound of `judge()`, [N], gains nothing more; q is then at its
--- best. Gives that bound, whether it stood still and to within how many nats that is known.
+-- Trains q in rounds, with half the rate after one that gained nothing, until the bound of `judge()`, [N], gains
+-- nothing more; q is then at its best. Gives that bound, whether it stood still and to within how many nats that is
+-- known.
 local function until_still(self, q, train, judge)
   local best, kept = judge(), snapshot(q)
-  local lr, settled, resolution = self.o.lr, false, 0
+  local lr, still, resolution = self.o.lr, 0, 0
   for _ = 1, self.o.rounds do
     train(self.o.steps, lr)
     local now = judge()
@@ -194,15 +196,14 @@ local function until_still(self, q, train, judge)
     if by > 0 then
       best, kept = now, snapshot(q)
     end
-    resolution = noise
-    if not more then
-      settled = true
+    resolution, still = noise, more and 0 or still + 1
+    if still == STILL then
       break
     end
-    lr = lr * 0.5
+    lr = more and lr or lr * 0.5
   end
   put_back(q, kept)
-  return best, settled, resolution
+  return best, still == STILL and resolution <= 10 * self.o.tolerance, resolution
 end
 
 -- ---- L_local ----
@@ -222,6 +223,8 @@ local function local_of(self, q, x, n)
         core.error("measure: draws of the posterior must be [S, N, n] or [S, N, T, n] for local posteriors; else the "
           .. "model must have local_posterior(x)")
       end
+      local draws = local_posterior.draws_for(z:size(-1))
+      z = draws == 64 and z or recording.off(q.draw, q, part, draws, self.generator)
       own = local_posterior.new(z, self.o.family)
     end
     local _, still, noise = until_still(self, own, trainer(self, own, part, count, true), function()
@@ -238,6 +241,18 @@ end
 
 -- ---- L_mask ----
 
+-- Lets a network of the same shapes begin at what q has learned.
+local function begin_at(network, q)
+  local from, to = q:parameters(), network:parameters()
+  for k = 1, math.max(#from, #to) do
+    if not (from[k] and to[k]) or table.concat(from[k]:shape(), " ") ~= table.concat(to[k]:shape(), " ") then
+      return
+    end
+  end
+  local values = snapshot(q)
+  put_back(network, values)
+end
+
 -- The best network with the mask: the one there is, or wider and wider ones until validation gains no more.
 local function mask_of(self, q, training, n)
   local validating = math.max(1, math.min(n - 1, math.floor(n * self.o.split)))
@@ -247,6 +262,7 @@ local function mask_of(self, q, training, n)
   local best, bound, settled, width, resolution = q, score(q), false, 0, 0
   for _, factor in ipairs(self.o.widths) do
     local network = q:widened(factor)
+    begin_at(network, q)
     local now, still, noise = until_still(self, network, trainer(self, network, train_set, n - validating), function()
       return score(network)
     end)
@@ -324,7 +340,7 @@ end
 -- ---- the function ----
 
 local known = { log_likelihood = options.optional "function", training = options.optional(), draws = 4, steps = 500,
-  lr = 0.05, rounds = 6, tolerance = 1e-3, batch_size = 256, local_batch = 4096, widths = options.any { 1, 2, 4 },
+  lr = 0.05, rounds = 10, tolerance = 1e-3, batch_size = 256, local_batch = 4096, widths = options.any { 1, 2, 4 },
   family = options.choice("diagonal", "full"), split = 0.2, judge_draws = 64,
   importance_draws = 256, compile = true, generator = options.optional "generator" }
 
@@ -380,11 +396,12 @@ end
 ---                      the share `split` (0.2) of them, the first, validates
 ---   draws              of each step, for each datum (4); judge_draws (64) when rounds are compared, importance_draws
 ---                      (256) of the final bounds
----   steps, rounds      of Adam in a round (500) and at most (6): lr (0.05) falls to 0 in each round, and begins at
----                      half of it in the next, until a round gains less than tolerance (1e-3) nats or two standard
----                      errors
+---   steps, rounds      of Adam in a round (500) and at most (10): lr (0.05) falls to 0 in each round, and begins at
+---                      half of it after one without a gain, until two in a row gain less than tolerance (1e-3) nats or
+---                      two standard errors (which must come to less than ten times the tolerance)
 ---   batch_size         of refitting (256); local_batch: data whose local posteriors are found together (4096)
----   widths             factors of the hidden layers that are tried in turn while validation gains ({1, 2, 4})
+---   widths             factors of the hidden layers that are tried in turn while validation gains ({1, 2, 4}); a
+---                      network of the same sizes begins where the one there is stands
 ---   family             of local posteriors of z [S, N, n]: "diagonal", normals with diagonal covariance, or "full"
 ---   compile            steps are captured and replayed (true)
 ---   generator          a pn.generator
