@@ -5,7 +5,8 @@
 ---
 ---     penumbra examples/papers/multisource/cameras.lua [--steps 50000] [--lr 5e-5] [--seed 1] [--out FOLDER]
 ---
---- writes cameras.txt, cameras.svg and cameras.safetensors, from which it goes on. Results and open choices: README.md.
+--- writes cameras.txt, cameras.svg (--pictures png) and cameras.safetensors, from which it goes on. Results and open
+--- choices: README.md.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local experiment = dofile(here .. "/../continual/experiment.lua")
@@ -139,7 +140,7 @@ end
 
 local time = angle:squeeze(2) / (2 * math.pi)
 local lines = { title = "conflict over time", x_label = "rotations", y_label = "c(m || n)", y_log = true,
-  legend = "top left" }
+  legend = "below" }
 for _, pair in ipairs { { 1, 2 }, { 2, 1 }, { 1, 3 }, { 3, 1 }, { 2, 3 }, { 3, 2 } } do
   lines[#lines + 1] = plot.line(time, c:select(-1, pair[2]):select(-1, pair[1]):maximum(1e-3),
     { label = ("%d || %d"):format(pair[1] - 1, pair[2] - 1), width = 1 })
@@ -151,7 +152,7 @@ local function predicted(name)
       s.mean:select(2, 1) + s.sd * 2 }), plot.line(time, truth:select(2, 1), { dashed = true, width = 1 }) }
 end
 experiment.picture(option, "cameras", { plot.panel(lines), predicted "camera0", predicted "all",
-  predicted "by the rule" }, { columns = 2, size = { 1000, 640 } })
+  predicted "by the rule" }, { columns = 2, size = { 760, 500 } })
 option.pictures = "png"
 local look = pn.concatenate({ rendered(angle:slice(1, 1, 1), 1), rendered(angle:slice(1, 1, 1), 2),
   rendered(angle:slice(1, 1, 1), 3) }, 1)
