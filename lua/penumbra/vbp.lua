@@ -13,6 +13,7 @@
 local heads = require "penumbra.vbp.likelihood_heads"
 local method_rows = require "penumbra.vbp.method_rows"
 local network_learner = require "penumbra.vbp.network_learner"
+local side_by_side = require "penumbra.vbp.side_by_side"
 
 local vbp = {}
 
@@ -45,6 +46,18 @@ end
 --- message, code for a file that cannot be read or does not fit.
 function vbp.load(path, given)
   return network_learner.load(path, given)
+end
+
+--- compare{network = function() ... end, data = {x, y}, epochs = [, methods =, test =, seeds = {1}, ...]}: the methods
+--- side by side, from the same start, in the same order of data: a list of rows {method =, seed =, log_likelihood = (mean
+--- a datum of `test`), error = (share of wrong classes, or root mean squared error), bound = (of all data), loss =,
+--- noise_precision =, seconds =, learner =}, which prints as a table. Other options are those of learners and of
+--- learner:fit. r:mean(method, what) and r:difference(method, other, what), paired by seed, have standard errors.
+---   methods    names, or rows of one's own; by default all
+---   network    a function that makes the network, called once for each row
+---   on_row     called with each row when it is there
+function vbp.compare(given)
+  return side_by_side.compare(given)
 end
 
 return vbp

@@ -12,7 +12,8 @@ local learner_options = {}
 
 -- ---- options ----
 
-local known = {
+--- The options by name, with what each must be.
+learner_options.known = {
   network = options.required(), method = options.any "vbp", likelihood = options.any "normal",
   objective = options.optional "string", predictive = options.choice("draws", "taylor"),
   prior = options.choice("normal", "log_uniform", "log_uniform_approximate", "horseshoe"), prior_precision = 1,
@@ -75,7 +76,7 @@ end
 --- check(given): the options with their defaults, the rows that they name (row, head, prior_row) and a generator;
 --- raises for what does not go together.
 function learner_options.check(given)
-  local o = options.check("learner", given, known)
+  local o = options.check("learner", given, learner_options.known)
   for _, name in ipairs { "prior_precision", "noise_precision", "lr" } do
     learner_options.positive("learner", name, o[name])
   end

@@ -171,4 +171,4 @@ local function outputs(row, net, x, o, generator)
   return m, spread_of(v, m), cost
 end
 
-return { rows = rows, outputs = outputs }
+return { rows = rows, outputs = outputs, order = { "vbp", "clt", "local", "dropout", "map" } }
