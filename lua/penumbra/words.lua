@@ -18,6 +18,7 @@
 ---     steps          of an optimiser or a recursion
 ---     epochs         passes through the data
 ---     max_steps      an upper limit of something that may stop sooner
+---     max_sweeps     the same, of passes over all of what is updated in turn
 ---     max_moves      the same, of a sampler's moves between two steps
 ---     tolerance      the change below which something stops
 ---     rtol, atol     relative and absolute error that is let pass
@@ -86,6 +87,7 @@
 ---     noise          of observations: how it is parameterised, or its scale
 ---     noise_scale    its standard deviation
 ---     noise_variance its variance
+---     noise_precision     one over it
 ---     noise_inside   whether the noise counts as part of the model's own variance
 ---     alpha          of a Renyi divergence or of a decay
 ---     offset         what is added
@@ -96,6 +98,7 @@
 --- Networks
 ---     hidden         sizes of hidden layers, a list
 ---     layers         how many, or a list
+---     sizes          numbers of units from inputs to outputs, or of weights, a list
 ---     activation     by name
 ---     latent         numbers in a latent variable, a list where there are several
 ---     encoder, decoder      networks, or sizes of their hidden layers
