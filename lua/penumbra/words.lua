@@ -26,6 +26,7 @@
 ---     validate, validate_every      a function that scores the model as it is, and how often it is asked
 ---     checkpoint, checkpoint_every, resume     a file that a run is kept in, how often, and whether to go on from it
 ---     on_step, on_epoch     functions that are called after each
+---     trace          whether what was found on the way is kept, step by step
 ---     progress       a line on the terminal: true, false, a file
 --- Learning
 ---     lr             learning rate
