@@ -191,7 +191,7 @@ describe("methods side by side", function()
     near(found.bound, alone:bound(x, y).bound, 0)
     near(found.error, alone:error_rate(x, y):item(), 0)
     local text = tostring(r)
-    for _, method in ipairs { "vbp", "clt", "local", "dropout", "map" } do assert.matches("\n" .. method .. " ", text) end
+    for _, name in ipairs { "vbp", "clt", "local", "dropout", "map" } do assert.matches("\n" .. name .. " ", text) end
   end)
 
   it("have means and paired differences with their errors", function()

@@ -70,7 +70,10 @@ local function update_weights(p, state, l)
   local w, m, v = p.layers[l], inputs_of(state, l)
   local f = target_of(state, l)
   local precision = w.prior_precision + (m:t():matmul(m) + v:sum(1):diag_embed()) * p.beta
-  local root = assert(precision:cholesky())
+  local root, message, code = precision:cholesky()
+  if not root then
+    error({ failed = true, message = message, code = code })
+  end
   w.precision, w.root = precision, root
   w.cov = root:cholesky_solve(core.eye(precision:size(1), { dtype = precision:dtype() }))
   w.mean = root:cholesky_solve(w.prior_precision:matmul(w.prior_mean) + m:t():matmul(f) * p.beta)
@@ -268,10 +271,29 @@ local function ascend(p, x, y, o)
   return { bounds = bounds, bound = bounds[#bounds], steps = o.trace and steps or nil }
 end
 
+-- ascend, after which layers are as they were if it cannot be done: nil, message, code where a factorisation fails.
+local function attempt(where, p, x, y, o)
+  local before = {}
+  for l, w in ipairs(p.layers) do
+    before[l] = {}
+    for name, t in pairs(w) do before[l][name] = t end
+  end
+  local ok, report = pcall(recording.off, ascend, p, x, y, o)
+  if ok then
+    return report
+  end
+  p.layers = before
+  if type(report) == "table" and report.failed then
+    return nil, ("%s: %s"):format(where, report.message), report.code
+  end
+  return error(report, 0)
+end
+
 --- fit{data = {x, y}, max_sweeps = 10, tolerance =, trace = false}: coordinate ascent on all data from the prior; each
 --- sweep updates weights, pre-activations, gates and post-activations layer by layer. Gives {bound =, bounds = after
 --- each sweep}, and with trace `steps`, a list of {update =, layer =, bound =}. The bound leaves out E log p(z | f): it
---- does not fall with "weights", "inputs" and "hidden"; "gates", which follow E f alone, may lower it.
+--- does not fall with "weights", "inputs" and "hidden"; "gates", which follow E f alone, may lower it. Gives nil,
+--- message, code, and changes nothing, where a precision cannot be factorised: numbers of too different sizes.
 function methods:fit(given)
   local p = parts("fit", self)
   local o = options.check("fit", given, { data = options.required "table", max_sweeps = 10,
@@ -279,26 +301,20 @@ function methods:fit(given)
   options.whole("fit", "max_sweeps", o.max_sweeps, 1)
   local x = check_x("fit", p, o.data[1])
   local y = check_y("fit", p, o.data[2], x:size(1))
-  return recording.off(ascend, p, x, y, o)
+  return attempt("fit", p, x, y, o)
 end
 
 --- observe(x, y [, {max_sweeps = 3, tolerance =}]): learns from a batch, whose posterior is then the prior of the next:
---- one pass over a stream. Gives {bound =, bounds =} of this batch under its prior.
+--- one pass over a stream. Gives {bound =, bounds =} of this batch under its prior, or nil, message, code, as fit.
 function methods:observe(x, y, given)
   local p = parts("observe", self)
   local o = options.check("observe", given, { max_sweeps = 3, tolerance = options.optional "number" })
   options.whole("observe", "max_sweeps", o.max_sweeps, 1)
   check_x("observe", p, x)
   local ready = check_y("observe", p, y, x:size(1))
-  local before = {}
-  for l, w in ipairs(p.layers) do
-    before[l] = {}
-    for name, t in pairs(w) do before[l][name] = t end
-  end
-  local ok, report = pcall(recording.off, ascend, p, x, ready, o)
-  if not ok then
-    p.layers = before
-    error(report, 0)
+  local report, message, code = attempt("observe", p, x, ready, o)
+  if not report then
+    return nil, message, code
   end
   for _, w in ipairs(p.layers) do
     w.prior_mean, w.prior_precision = w.mean, w.precision
