@@ -69,6 +69,33 @@ describe("the worked network", function()
     near(worked { sharpness = 10, gate_kl = "exact" }:bound(x, y).gates, estimate, 6 * error)
   end)
 
+  it("sums gates over layers, both of three pieces, through branches and beside covariances", function()
+    pn.seed(6)
+    local body = nn.sequential { nn.linear(3, 3), nn.hard_tanh { low = -.5, high = 2 }, nn.linear(3, 3) }
+    local net = nn.sequential { nn.linear(2, 3), nn.leaky_relu { slope = .1 }, nn.residual(body), nn.linear(3, 1) }
+    local m = pn.vbp.learner { network = net, sharpness = 4, gate_kl = "exact", log_variance = -2, start = "network" }
+    local input, rule = pn.randn { 5, 2 }, { rule = "identity_heaviside", sharpness = 4 }
+    local function layer(name, mean, v)
+      local w, b = m.net:posterior(name .. ".weight"), m.net:posterior(name .. ".bias")
+      local out = mean:square():matmul(w:variance()) + b:variance()
+      out = v and out + v:matmul(w:variance() + w:mean():square()) or out
+      return mean:matmul(w:mean()) + b:mean(), out
+    end
+    local f, v = layer("1", input)
+    local want = dist.kl_gate(f, v:sqrt(), 4):sum():item()
+    rule.slope = .1
+    f, v = layer("3.body.1", nn.leaky_relu(rule):moments(f, v))
+    want = want + dist.kl_gate(f - 2, v:sqrt(), 4):sum():item() + dist.kl_gate(-.5 - f, v:sqrt(), 4):sum():item()
+    near(m:bound(input, pn.zeros { 5, 1 }).gates, want, 1e-10 * want)
+    -- covariances change nothing at the first gates
+    local costs = {}
+    for k, structure in ipairs { "diagonal", "full" } do
+      costs[k] = pn.vbp.learner { network = nn.mlp({ 2, 4, 1 }, { activation = "relu" }), seed = 1, sharpness = 4,
+        gate_kl = "exact", structure = structure }:bound(input, pn.zeros { 5, 1 }).gates
+    end
+    near(costs[1], costs[2], 1e-12)
+  end)
+
   it("computes in float32 when its network does", function()
     local how = { bias = false, dtype = "float32" }
     local m = worked { network = nn.sequential { nn.linear(2, 2, how), nn.relu(), nn.linear(2, 1, how) } }
@@ -214,10 +241,33 @@ describe("a learner", function()
   end)
 
   it("scales the data term to all data: one step of all batches' means is that of the bound", function()
-    local m = make { learn_noise = false }
-    local opt = pn.optim.sgd(m:parameters(), { lr = 0 })
-    local run = m:fit { data = { inputs, real }, epochs = 1, batch_size = 40, optimiser = opt }
-    near(run.loss, -m:bound(inputs, real).bound / 120, 1e-12)
+    for _, given in ipairs { {}, { sharpness = 6, gate_kl = "exact" }, { sharpness = 6, gate_kl = "approximate" },
+      { method = "clt" }, { method = "map" }, { structure = "full" }, { prior = "horseshoe" } } do
+      given.learn_noise = false
+      local m = make(given)
+      local opt = pn.optim.sgd(m:parameters(), { lr = 0 })
+      local run = m:fit { data = { inputs, real }, epochs = 1, batch_size = 40, optimiser = opt }
+      near(run.loss, -m:bound(inputs, real).bound / 120, 1e-12)
+    end
+  end)
+
+  it("puts a point's penalty at -log p of its weights", function()
+    local m = make { method = "map", prior_precision = 3, bias = "certain" }
+    local want = 0
+    for name, t in pairs(m:state()) do
+      if name:find "weight$" then want = want - dist.normal(0, 3 ^ -.5):log_prob(t):sum():item() end
+    end
+    near(m:bound(inputs, real).weights, want, 1e-10)
+  end)
+
+  it("drops units in predictions, at its rate, and none with a rate of 0", function()
+    local m = make { method = "dropout", rate = .4 }
+    local s, point = m:state(), inputs:slice(1, 1, 3)
+    local h = (point:matmul(s["net.1.weight"]) + s["net.1.bias"]):relu()
+    local each = h:square():matmul(s["net.3.weight"]:square()) * (.4 / .6) -- variance of a sum of dropped units
+    local _, v = m:moments(point, { draws = 8000 })
+    assert.is_true((v / each - 1):abs():max():item() < .15)
+    near(make { method = "dropout", rate = 0 }:draws(point, { draws = 5 }):var(1):max(), 0, 1e-28)
   end)
 
   it("goes on from where it stands with the Adam it had", function()

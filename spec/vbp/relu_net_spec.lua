@@ -131,6 +131,14 @@ describe("the variational ReLU network", function()
     assert.error_matches(function() pn.vbp.relu_net { sizes = { 3 } } end, "at least two")
     assert.error_matches(function() pn.vbp.relu_net { sizes = { 3, 0 } } end, "sizes%[2%]")
     assert.error_matches(function() pn.vbp.relu_net { sizes = { 3, 1 }, unit_precision = 0 } end, "unit_precision must")
+    -- a precision that cannot be factorised
+    for _, what in ipairs { "observe", "fit" } do
+      local huge = x * 1e200
+      local report, message, code = m[what](m, what == "fit" and { data = { huge, y } } or huge, y)
+      assert.is_nil(report)
+      assert.matches("^" .. what .. ": cholesky: ", message)
+      assert.is_string(code)
+    end
     assert.same(before, m:moments(x):totable())
   end)
 end)
