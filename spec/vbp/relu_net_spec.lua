@@ -133,12 +133,14 @@ describe("the variational ReLU network", function()
     assert.error_matches(function() pn.vbp.relu_net { sizes = { 3, 1 }, unit_precision = 0 } end, "unit_precision must")
     -- a precision that cannot be factorised
     for _, what in ipairs { "observe", "fit" } do
-      local huge = x * 1e200
+      local huge = x:slice(2, 1, 1):broadcast_to { 90, 3 } * 1e12
       local report, message, code = m[what](m, what == "fit" and { data = { huge, y } } or huge, y)
       assert.is_nil(report)
       assert.matches("^" .. what .. ": cholesky: ", message)
       assert.is_string(code)
     end
+    assert.same(before, m:moments(x):totable())
+    assert.error_matches(function() m:observe(x * 1e200, y) end, "observe: cholesky: matrix must be finite")
     assert.same(before, m:moments(x):totable())
   end)
 end)
