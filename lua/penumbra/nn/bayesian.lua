@@ -26,9 +26,9 @@
 ---   draws             of parameters whose divergence has no closed form, for its Monte Carlo estimate (default 1)
 ---
 --- net(x) draws, net:mean(x) does not; net:kl() is summed over all weights, each counted once however often the network
---- is called; net:moments(m, v) passes means and variances through (with a third argument, a function of a layer without
---- a posterior, which may give a module that stands for it in this call); net:posterior(name) is a parameter's posterior;
---- net:become_prior() makes it the prior of what follows. net:predict(x, {draws = 100}) gives draws.
+--- is called; net:moments(m, v) passes means and variances through (with a third argument, a function of a layer
+--- without a posterior, which may give a module that stands for it in this call); net:posterior(name) is a parameter's
+--- posterior; net:become_prior() makes it the prior of what follows. net:predict(x, {draws = 100}) gives draws.
 -- help: pn.nn
 local core = require "penumbra.core"
 local options = require "penumbra.options"
