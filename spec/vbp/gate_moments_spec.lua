@@ -276,6 +276,26 @@ describe("gates and moment matching", function()
   end)
 end)
 
+describe("the law of a gate", function()
+  it("at sigmoid(C E a) costs least of all, which is what the bound counts", function()
+    local x = pn.linspace(-12, 12, 24001)
+    local w = (x:square() * -.5):exp()
+    w = w / w:sum()
+    for _, case in ipairs { { .3, .5, 4 }, { -1, .8, 2 }, { 0, 1, 10 } } do
+      local m, s, C = table.unpack(case)
+      local a = (x * s + m) * C
+      local open, shut = (w * a:log_sigmoid()):sum():item(), (w * (-a):log_sigmoid()):sum():item()
+      local function cost(q) return q * math.log(q) + (1 - q) * math.log(1 - q) - q * open - (1 - q) * shut end
+      local best = sigmoid(C * m)
+      near(cost(best), pn.dist.kl_gate(m, s, C):item(), 1e-9)
+      for _, step in ipairs { -1e-2, -1e-4, 1e-4, 1e-2 } do
+        local other = best + step * best * (1 - best)
+        assert.is_true(cost(other) > cost(best), step)
+      end
+    end
+  end)
+end)
+
 describe("draws of the model", function()
   it("open each gate with probability sigmoid(C a), whatever a is", function()
     local m = pn.vbp.learner { network = nn.sequential { nn.linear(2, 30), nn.relu(), nn.linear(30, 20), nn.hard_tanh(),

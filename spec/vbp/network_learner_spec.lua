@@ -270,6 +270,39 @@ describe("a learner", function()
     near(make { method = "dropout", rate = 0 }:draws(point, { draws = 5 }):var(1):max(), 0, 1e-28)
   end)
 
+  it("raises its bound epoch by epoch, by small steps on all data and by the noise that it sets", function()
+    for _, sharpness in ipairs { math.huge, 8 } do
+      local m = make { sharpness = sharpness, lr = 1e-3 }
+      local before = m:bound(inputs, real).bound
+      local fell = 0
+      for _ = 1, 60 do
+        m:fit { data = { inputs, real }, epochs = 1 }
+        local now = m:bound(inputs, real).bound
+        fell = fell + (now < before and 1 or 0)
+        before = now
+      end
+      assert.equal(0, fell)
+    end
+  end)
+
+  it("comes near what is known of its data: the log-likelihood of the law that made them", function()
+    local g2 = pn.generator(31)
+    local function data(n)
+      local a = pn.randn({ n, 1 }, { generator = g2 })
+      return a, a:abs():squeeze(2) * 2 - 1 + pn.randn({ n }, { generator = g2 }) * .3
+    end
+    local train_x, train_y = data(500)
+    local test_x, test_y = data(500)
+    local known = pn.dist.normal(test_x:abs():squeeze(2) * 2 - 1, .3):log_prob(test_y):mean():item()
+    for _, method in ipairs { "vbp", "clt", "local" } do
+      local m = pn.vbp.learner { network = nn.mlp({ 1, 20, 1 }, { activation = "relu" }), method = method, seed = 1,
+        draws = 50 }
+      m:fit { data = { train_x, train_y }, epochs = 150, batch_size = 50, lr = .01, seed = 1 }
+      local ll = m:log_predictive(test_x, test_y):mean():item()
+      assert.is_true(ll > known - .05 and ll < known + .02, ("%s %g, known %g"):format(method, ll, known))
+    end
+  end)
+
   it("goes on from where it stands with the Adam it had", function()
     local whole, halves = make {}, make {}
     whole:fit { data = { inputs, real }, epochs = 6, seed = 3 }
@@ -379,6 +412,9 @@ describe("a learner", function()
     refuses("objective must be one of", { objective = "taylor" })
     refuses("network must", { network = 3 })
     refuses("network must have a linear", { network = nn.prelu() })
+    local gap = pn.where(pn.arange(120):eq(7), 0 / 0, real)
+    assert.error_matches(function() make {}:fit { data = { inputs, gap }, epochs = 1 } end, "fit: y must be finite")
+    assert.error_matches(function() make {}:predict(inputs / 0) end, "predict: x must be finite")
     local m = make { likelihood = "categorical" }
     assert.error_matches(function() m:log_predictive(inputs, real) end, "log_predictive: y must be labels, int64")
     assert.error_matches(function() m:fit { data = { inputs, labels + 1 }, epochs = 1 } end, "labels from 0 to 2")

@@ -44,6 +44,8 @@ local function as_rows(y, o)
   local wide = y:ndim() == 1 and y:unsqueeze(2) or y
   if wide:size(2) ~= o.out then
     refuse(o, ("a tensor with a number for each of the %d outputs"):format(o.out), y)
+  elseif not wide:isfinite():all():item() then
+    core.error(o.where .. ": y must be finite")
   end
   return wide:to(o.dtype)
 end

@@ -107,6 +107,8 @@ local function check_x(where, p, x)
   if x:ndim() < 2 or x:dtype() ~= p.dtype then
     core.error(("%s: x must be %s with data along its first axis, [N, ...], got %s [%s]"):format(where, p.dtype,
       x:dtype(), table.concat(x:shape(), ", ")))
+  elseif not x:isfinite():all():item() then
+    core.error(where .. ": x must be finite")
   end
   return x
 end
