@@ -13,7 +13,7 @@ local experiment = dofile(here .. "/../continual/experiment.lua")
 local nn = pn.nn
 
 local option = experiment.options({ data = "", results = "", sets = "mnist,fashion-mnist", seeds = 1, epochs = 100,
-  methods = "vbp,clt,local,dropout,map", lr = 1e-3, batch = 100, schedule = "constant", rate = 0.5, draws = 100,
+  methods = "vbp,clt,local,dropout,map", lr = 1e-3, batch = 100, schedule = "constant", rate = 0.5, draws = 20,
   train = 60000, objective = "taylor", show = false, part = "1/1" },
   { sets = "mnist", epochs = 1, train = 200, draws = 5, methods = "vbp,local" })
 local f32 = { dtype = "float32" }

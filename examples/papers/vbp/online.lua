@@ -15,8 +15,8 @@ local experiment = dofile(here .. "/../continual/experiment.lua")
 local nn = pn.nn
 
 local option = experiment.options({ data = "", results = "", seeds = 3, methods = "relu_net,local,clt,vbp,dropout,map",
-  batch = 100, lr = 1e-3, precision = 1, units = 500, sweeps = 3, alpha = 1, beta = 10, gamma = 10, train = 60000,
-  rate = 0.5, draws = 100, validate = false, show = false, part = "1/1" },
+  batch = 100, lr = 1e-3, precision = 1, units = 500, sweeps = 1, alpha = 1, beta = 10, gamma = 1000, train = 60000,
+  rate = 0.5, draws = 20, validate = false, show = false, part = "1/1" },
   { seeds = 1, train = 600, units = 30, draws = 5, methods = "relu_net,local,vbp" })
 
 local document = { relu_net = "92.8 +- 0.2", ["local"] = "96.7 +- 0.2", clt = "96.6 +- 0.2", vbp = "96.6 +- 0.2" }
