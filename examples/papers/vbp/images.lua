@@ -120,7 +120,10 @@ for _, set in ipairs(experiment.words(option.sets)) do
     for k, r in ipairs(experiment.find(all, { set = set, method = method })) do errors[k], lls[k] = r.error, r.ll end
     local e, sd = experiment.moments(errors)
     local l, l_sd = experiment.moments(lls)
-    report("%-14s %-8s %5d  %6.2f +- %.2f   %7.4f +- %.4f  %s", set, method, #errors, e, sd, l, l_sd,
+    local several = #errors > 1
+    report("%-14s %-8s %5d  %-16s %-18s %s", set, method, #errors,
+      several and ("%.2f +- %.2f"):format(e, sd) or ("%.2f"):format(e),
+      several and ("%.4f +- %.4f"):format(l, l_sd) or ("%.4f"):format(l),
       option.data ~= "" and set ~= "cifar" and document[set][method] or "")
   end
 end

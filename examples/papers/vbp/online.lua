@@ -103,6 +103,7 @@ for _, method in ipairs(experiment.words(option.methods)) do
   for k, r in ipairs(experiment.find(all, { method = method })) do accuracies[k], lls[k] = r.accuracy, r.ll end
   local mean, sd = experiment.moments(accuracies)
   local ll = experiment.moments(lls)
-  report("%-9s %5d  %6.2f +- %.2f   %-16s %s", method, #accuracies, mean, sd,
+  local text = #accuracies > 1 and ("%6.2f +- %.2f"):format(mean, sd) or ("%6.2f"):format(mean)
+  report("%-9s %5d  %-17s %-16s %s", method, #accuracies, text,
     method ~= "relu_net" and ("%8.4f"):format(ll) or "", option.data ~= "" and document[method] or "")
 end

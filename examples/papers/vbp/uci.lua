@@ -119,7 +119,8 @@ local function of(list)
   local values = {}
   for _, v in pairs(list) do values[#values + 1] = v end
   local mean, _, se = experiment.moments(values)
-  return #values > 0 and ("%7.3f +- %.3f"):format(mean, se) or "", #values
+  local text = #values > 1 and ("%7.3f +- %.3f"):format(mean, se) or #values == 1 and ("%7.3f"):format(mean) or ""
+  return text, #values
 end
 
 for _, what in ipairs { "ll", "rmse" } do
@@ -140,7 +141,7 @@ for _, set in ipairs(experiment.words(option.sets)) do
   local words = {}
   for _, method in ipairs(methods) do
     local mean, se, n = experiment.paired(column(set, "vbp", "ll"), column(set, method, "ll"))
-    words[#words + 1] = method ~= "vbp" and n > 0 and ("%s %.3f +- %.3f   "):format(method, mean, se) or nil
+    words[#words + 1] = method ~= "vbp" and n > 1 and ("%s %.3f +- %.3f   "):format(method, mean, se) or nil
   end
   report("%-9s %s", set, table.concat(words, ""))
 end
