@@ -115,11 +115,11 @@ local function column(set, method, what)
   return list
 end
 
-local function of(list)
+local function of(list, form)
   local values = {}
   for _, v in pairs(list) do values[#values + 1] = v end
   local mean, _, se = experiment.moments(values)
-  local text = #values > 1 and ("%7.3f +- %.3f"):format(mean, se) or #values == 1 and ("%7.3f"):format(mean) or ""
+  local text = #values > 1 and (form .. " +- " .. form):format(mean, se) or #values == 1 and form:format(mean) or ""
   return text, #values
 end
 
@@ -129,7 +129,7 @@ for _, what in ipairs { "ll", "rmse" } do
   for _, set in ipairs(experiment.words(option.sets)) do
     local words, most = {}, 0
     for k, method in ipairs(methods) do
-      local text, n = of(column(set, method, what))
+      local text, n = of(column(set, method, what), what == "ll" and "%.3f" or "%.3g")
       words[k], most = ("%-18s"):format(text), math.max(most, n)
     end
     local printed = what == "ll" and (" %6.2f %6.2f %6.2f"):format(table.unpack(sets[set], 4)) or ""
