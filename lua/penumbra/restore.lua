@@ -15,6 +15,8 @@ require "penumbra.models.forecaster"
 require "penumbra.models.multisource"
 require "penumbra.models.vae"
 require "penumbra.models.variational_em"
+require "penumbra.vbp.network_learner"
+require "penumbra.vbp.relu_ascent"
 
 local restore = {}
 

@@ -18,6 +18,7 @@
 ---     steps          of an optimiser or a recursion
 ---     epochs         passes through the data
 ---     max_steps      an upper limit of something that may stop sooner
+---     max_sweeps     the same, of passes over all of what is updated in turn
 ---     max_moves      the same, of a sampler's moves between two steps
 ---     tolerance      the change below which something stops
 ---     rtol, atol     relative and absolute error that is let pass
@@ -25,6 +26,7 @@
 ---     validate, validate_every      a function that scores the model as it is, and how often it is asked
 ---     checkpoint, checkpoint_every, resume     a file that a run is kept in, how often, and whether to go on from it
 ---     on_step, on_epoch     functions that are called after each
+---     trace          whether what was found on the way is kept, step by step
 ---     progress       a line on the terminal: true, false, a file
 --- Learning
 ---     lr             learning rate
@@ -74,7 +76,9 @@
 ---     every          how many steps apart
 --- Models
 ---     model          a pn.model, or the network that is trained
+---     network        layers, a sequential or a module of pn.nn
 ---     prior, likelihood, posterior     distributions, by name or made, of what is unknown, what is seen, both
+---     prior_precision     one over the variance of a normal prior
 ---     parameters     what is learned or named, a list or a table
 ---     log_likelihood a function that gives it, exact
 ---     moments        whether means and variances are wanted, too
@@ -90,9 +94,12 @@
 ---     sample         whether draws are given instead of means
 ---     covariance, cov   matrices
 ---     variance       squares of standard deviations
+---     spread         standard deviation of random starting values
+---     covariance     a matrix
 ---     noise          of observations: how it is parameterised, or its scale
 ---     noise_scale    its standard deviation
 ---     noise_variance its variance
+---     noise_precision     one over it
 ---     noise_inside   whether the noise counts as part of the model's own variance
 ---     alpha          of a Renyi divergence or of a decay
 ---     offset         what is added
@@ -104,6 +111,7 @@
 ---     hidden         sizes of hidden layers, a list
 ---     layers         how many, or a list
 ---     bidirectional  whether recurrent layers run both ways
+---     sizes          numbers of units from inputs to outputs, or of weights, a list
 ---     activation     by name
 ---     latent         numbers in a latent variable, a list where there are several
 ---     network        the one that a method takes
@@ -112,6 +120,8 @@
 ---     features       units of the layer that inputs go through, or what a model sees of them
 ---     output         what a network's outputs say of data: a likelihood
 ---     flow_hidden    hidden units of a flow's networks
+---     bias           the constant that a layer adds: whether it is there, or how it is treated
+---     sharpness      C of a gate that is open with probability sigmoid(C x); inf: where x is above 0
 ---     average        how matrices are averaged, by name
 ---     base           how many base matrices
 --- Sequential models

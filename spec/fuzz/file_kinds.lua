@@ -391,6 +391,44 @@ for _, own in ipairs { false, true } do -- a model of several sources, also with
   }
 end
 
+for name, o in pairs { hard = {}, soft = { sharpness = 5, gate_kl = "exact", method = "vbp" },
+  drawn = { method = "local", prior = "horseshoe" }, one_pass = { method = "clt" } } do
+  local function relu() return nn.mlp({ 2, 3, 1 }, { activation = "relu" }) end
+  kinds["vbp_" .. name] = {
+    make = function(path)
+      local given = { network = relu(), seed = 1 }
+      for key, value in pairs(o) do given[key] = value end
+      local m = pn.vbp.learner(given)
+      m:fit { data = { x, y }, epochs = 1 }
+      if name == "one_pass" then m:become_prior() end
+      assert(m:save(path))
+    end,
+    load = function(path) return pn.restore(path, { network = relu }) end,
+    use = function(m)
+      m:predict(x, { draws = 3 })
+      m:log_predictive(x, y, { draws = 3 })
+      m:bound(x, y)
+      m:fit { data = { x, y }, epochs = 1 }
+      m:save(again)
+    end,
+  }
+end
+
+kinds.relu_net = {
+  make = function(path)
+    local m = pn.vbp.relu_net { sizes = { 2, 3, 1 }, seed = 1 }
+    m:observe(x, y)
+    assert(m:save(path))
+  end,
+  load = function(path) return pn.restore(path) end,
+  use = function(m)
+    m:predict(x)
+    m:observe(x, y)
+    m:fit { data = { x, y }, max_sweeps = 2 }
+    m:save(again)
+  end,
+}
+
 function forecasters.vssm()
   local conditioning = one { "partial", "semi", "full", pn.ones({ 6, 6 }):gt(0) }
   return { size = 1, latent = 2, units = 3, flows = 2, num_particles = 8, layers = random(2),

@@ -413,6 +413,7 @@ describe("a name of a file", function()
       checkpoint = function() return pn.checkpoint.save(named, { t = t }) end,
       resumed = function() return pn.checkpoint.load(named) end,
       learner = function() return pn.restore(named, { network = nn.linear(1, 1) }) end,
+      vbp = function() return pn.restore(named, { network = nn.linear(1, 1) }) end,
       forecaster = function() return pn.restore(named) end } do
       local ok, message = pcall(f)
       assert.is_false(ok, name)
