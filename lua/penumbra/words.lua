@@ -84,6 +84,9 @@
 ---     noise_scale    its standard deviation
 ---     noise_variance its variance
 ---     noise_inside   whether the noise counts as part of the model's own variance
+---     variance       a variance
+---     delta          the probability with which a guarantee may fail; of a transformation, by how much it shifts
+---     risk           mean loss of data, in [0, 1]
 ---     alpha          of a Renyi divergence or of a decay
 ---     offset         what is added
 ---     p              an order
