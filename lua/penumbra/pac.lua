@@ -3,10 +3,15 @@
 ---
 ---     pn.pac.bound("maurer", { risk = 0.02, kl = 4000, n = 30000, delta = 0.025 })
 ---     pn.pac.describe "maurer"       formula, source, what it needs, what holds with which probability
+---     local m = pn.pac.train(net, { x, y }, { bound = "quadratic" })
+---     print(m:certificate())         pn.pac.certificate(net, data, options) of other networks
 -- help: pn.pac, part
 local binary_kl = require "penumbra.pac.binary_kl"
 local risk_bounds = require "penumbra.pac.risk_bounds"
+local certificate = require "penumbra.pac.certificate"
 local core = require "penumbra.core"
+local split_data = require "penumbra.pac.split_data"
+local training = require "penumbra.pac.training"
 
 local pac = {}
 
@@ -26,5 +31,7 @@ end
 
 pac.bound, pac.draws_bound = risk_bounds.bound, risk_bounds.draws_bound
 pac.describe, pac.names = risk_bounds.describe, risk_bounds.names
+
+pac.certificate, pac.train, pac.split = certificate.certificate, training.train, split_data.split
 
 return core.namespace("pn.pac", pac)

@@ -34,6 +34,7 @@
 ---     compile        whether the step is captured and replayed
 ---     estimator      which estimate of an objective or a gradient, by name
 ---     objective      what is maximised, by name
+---     loss           a function of data that gives what is minimised
 ---     gradient       how a resampling step passes gradients on, by name
 ---     start          where something begins: values, or the way they are found, by name
 ---     init           what draws or sets the first values
@@ -87,6 +88,9 @@
 ---     variance       a variance
 ---     delta          the probability with which a guarantee may fail; of a transformation, by how much it shifts
 ---     risk           mean loss of data, in [0, 1]
+---     bound          of what, by name; bound_options: what it takes beside
+---     bound_options  see bound
+---     prior_scale    standard deviation of a prior
 ---     alpha          of a Renyi divergence or of a decay
 ---     offset         what is added
 ---     p              an order

@@ -169,8 +169,10 @@ rows.empirical_bernstein = {
   plain = function(q, n, delta, o)
     local m1, m2 = bernstein_counts(n, delta / 2, o)
     local k1, k2 = o.kl + math.log(2 * m1 / delta), o.kl + math.log(2 * m2 / delta)
-    -- of the stochastic predictor the mean of the variances is at most that of its mean
-    local v = o.variance or q * (1 - q) * (n / (n - 1))
+    -- of a stochastic predictor the mean of the variances is at most that of its mean, and of a mean up to q at most
+    -- this
+    local most = q:clamp(0, 0.5)
+    local v = o.variance or most * (1 - most) * (n / (n - 1))
     local high = (v + (v * k2 / (2 * (n - 1))):sqrt() * (1 + o.variance_ratio) + k2 * (2 * o.variance_ratio / (n - 1)))
       :clamp(0, 0.25)
     local wide = k1:gt(high * (E2 * n))

@@ -111,14 +111,33 @@ local function over_grid(where, row, o)
   local grid = o.lambda or row.grid(o.n)
   grid = type(grid) == "number" and { grid } or grid
   options.argument(where, "lambda", grid, "table")
-  local best
-  for _, l in ipairs(grid) do
-    check_lambda(where, l, 700)
-    local c = o.kl + row.log_moment(o.n, o) + math.log(#grid / o.delta)
-    local value = row.value(o.risk, c, o.n, { lambda = l })
-    best = best and core.minimum(best, value) or value
+  for _, l in ipairs(grid) do check_lambda(where, l, 700) end
+  if #grid == 0 then core.error(where .. ": lambda must be a number or a list of at least one") end
+  local extra = row.log_moment(o.n, o) + math.log(#grid / o.delta)
+  return function(risk, kl)
+    local best
+    for _, l in ipairs(grid) do
+      local value = row.value(risk, kl + extra, o.n, { lambda = l })
+      best = best and core.minimum(best, value) or value
+    end
+    return best
   end
-  return best or core.error(where .. ": lambda must be a number or a list of at least one")
+end
+
+-- The value as a function of risk and kl, without checks: what training follows.
+local function value_of(where, row, o)
+  if row.plain then
+    return function(risk, kl)
+      local own = setmetatable({ kl = kl }, { __index = o })
+      return row.plain(risk, o.n, o.delta, own)
+    end
+  elseif row.grid then
+    return over_grid(where, row, o)
+  elseif o.lambda then
+    check_lambda(where, o.lambda, 2)
+  end
+  local extra = row.log_moment(o.n, o) + math.log(1 / o.delta)
+  return function(risk, kl) return row.value(risk, kl + extra, o.n, o) end
 end
 
 --- bound(name, {risk =, n =, delta =, kl =, ...}): the bound of that name: what the risk R is at most, with probability
@@ -129,15 +148,25 @@ end
 --- Options of some: constant = "exact" (maurer, pinsker, quadratic, lambda): E e^(n kl(r || R)) itself in the place of
 --- 2 sqrt n. lambda: of "lambda" a number in (0, 2), else the best, which is free; of "catoni" a number, or a list that
 --- is paid for, chosen without the data. variance (empirical_bernstein): the mean over Q of the empirical variance,
---- with divisor n - 1; without it risk (1 - risk) n / (n - 1), which is not below. log_constant (germain): log B.
+--- with divisor n - 1; without it r (1 - r) n / (n - 1), r = min(risk, 1/2), which is not below. log_constant
+--- (germain): log B.
 function risk_bounds.bound(name, given)
   local where = "bound"
   local row = check_row(where, name)
   local o = check(where, row, given)
-  if row.plain then return row.plain(o.risk, o.n, o.delta, o) end
-  if row.grid then return over_grid(where, row, o) end
-  if o.lambda then check_lambda(where, o.lambda, 2) end
-  return row.value(o.risk, o.kl + row.log_moment(o.n, o) + math.log(1 / o.delta), o.n, o)
+  return value_of(where, row, o)(o.risk, o.kl)
+end
+
+--- objective(where, name, {n =, delta =, ...}): the bound of that name, one that needs KL(Q || P), as a function of
+--- risk and kl that checks neither.
+function risk_bounds.objective(where, name, given)
+  local row = check_row(where, name)
+  if row.needs[1] ~= "kl" then
+    core.error(("%s: bound '%s' is of hypotheses chosen without the data: it has no divergence"):format(where, name))
+  end
+  local all_given = { risk = 0, kl = 0 }
+  for key, v in pairs(given) do all_given[key] = v end
+  return value_of(where, row, check(where, row, all_given))
 end
 
 -- ---- a stochastic predictor by draws ----
