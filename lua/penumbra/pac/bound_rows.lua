@@ -12,11 +12,14 @@
 ---                  delta) with probability 1 - delta
 ---   exponent(q, p, n, o)   the function in it, convex in (q, p) together, of tensors
 ---   value(q, c, n, o)      the largest p with exponent(q, p) <= c, of tensors
----   simultaneous   true: for all values of `lambda` at once, so that the best may be taken
+---   plain(q, n, delta, o)  the value, of rows that are made otherwise
+---   grid(n)        values of `lambda` that are paid for where none is given
+---   own(where, given)      the value, of rows that take other arguments
 -- help: none
 local core = require "penumbra.core"
 
 local rows = {}
+for name, row in pairs(require "penumbra.pac.path_bounds") do rows[name] = row end
 
 local FOR_ALL <const> = "for all posteriors Q at once, R(Q) is at most the value"
 
@@ -101,7 +104,7 @@ rows.quadratic = {
 -- (p - q)^2 / (2 p) >= l p (1 - l / 2) - l q for every l, so that the best l costs nothing.
 rows.lambda = {
   formula = "r / (1 - l / 2) + (KL + log(2 sqrt n / delta)) / (n l (1 - l / 2)), 0 < l < 2",
-  source = "Thiemann, Igel, Wintenberger & Seldin 2017, theorem 3", needs = { "kl" }, simultaneous = true,
+  source = "Thiemann, Igel, Wintenberger & Seldin 2017, theorem 3", needs = { "kl" },
   options = { lambda = false, constant = constants.constant }, holds = FOR_ALL, least = 8, log_moment = log_constant,
   exponent = function(q, p, n, o)
     local l = o.lambda or (p - q) / p

@@ -27,9 +27,8 @@ end
 local row_meta = {}
 
 function row_meta:__tostring()
-  return ("%s\n  %s\n  source  %s\n  needs   risk, n, delta%s%s; n >= %d\n  holds   with probability 1 - delta over n "
-    .. "independent data, %s"):format(self.name, self.formula, self.source, #self.needs > 0 and ", " or "",
-    table.concat(self.needs, ", "), self.least, self.holds)
+  return ("%s\n  %s\n  source  %s\n  needs   %s; n >= %d\n  holds   with probability 1 - delta over n independent "
+    .. "data, %s"):format(self.name, self.formula, self.source, table.concat(self.needs, ", "), self.least, self.holds)
 end
 
 --- describe([name]): what a bound is, as a table {name, formula, source, needs, options, holds, least} that prints; of
@@ -43,7 +42,9 @@ function risk_bounds.describe(name)
   local row, names = check_row("describe", name), {}
   for key in pairs(row.options or {}) do names[#names + 1] = key end
   table.sort(names)
-  return setmetatable({ name = name, formula = row.formula, source = row.source, needs = { table.unpack(row.needs) },
+  local needs = row.own and { "delta" } or { "risk", "n", "delta" }
+  table.move(row.needs, 1, #row.needs, #needs + 1, needs)
+  return setmetatable({ name = name, formula = row.formula, source = row.source, needs = needs,
     options = names, holds = row.holds, least = row.least }, row_meta)
 end
 
@@ -153,6 +154,7 @@ end
 function risk_bounds.bound(name, given)
   local where = "bound"
   local row = check_row(where, name)
+  if row.own then return row.own(where, given) end
   local o = check(where, row, given)
   return value_of(where, row, o)(o.risk, o.kl)
 end
@@ -161,8 +163,8 @@ end
 --- risk and kl that checks neither.
 function risk_bounds.objective(where, name, given)
   local row = check_row(where, name)
-  if row.needs[1] ~= "kl" then
-    core.error(("%s: bound '%s' is of hypotheses chosen without the data: it has no divergence"):format(where, name))
+  if row.needs[1] ~= "kl" or row.own then
+    core.error(("%s: bound '%s' is not of a risk and a divergence"):format(where, name))
   end
   local all_given = { risk = 0, kl = 0 }
   for key, v in pairs(given) do all_given[key] = v end
