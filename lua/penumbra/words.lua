@@ -70,7 +70,9 @@
 ---     every          how many steps apart
 --- Models
 ---     model          a pn.model, or the network that is trained
+---     network        layers, a sequential or a module of pn.nn
 ---     prior, likelihood, posterior     distributions, by name or made, of what is unknown, what is seen, both
+---     prior_precision     one over the variance of a normal prior
 ---     parameters     what is learned or named, a list or a table
 ---     moments        whether means and variances are wanted, too
 ---     enumerate      whether discrete variables are summed out
@@ -80,6 +82,7 @@
 ---     loc, mean      of a distribution
 ---     scale          standard deviation, or what a variable is measured in
 ---     scales         lowest and highest scale at the start
+---     spread         standard deviation of random starting values
 ---     covariance     a matrix
 ---     noise          of observations: how it is parameterised, or its scale
 ---     noise_scale    its standard deviation
@@ -103,6 +106,8 @@
 ---     activation     by name
 ---     latent         numbers in a latent variable, a list where there are several
 ---     encoder, decoder      networks, or sizes of their hidden layers
+---     bias           the constant that a layer adds: whether it is there, or how it is treated
+---     sharpness      C of a gate that is open with probability sigmoid(C x); inf: where x is above 0
 ---     average        how matrices are averaged, by name
 ---     base           how many base matrices
 --- Sequential models

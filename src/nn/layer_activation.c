@@ -44,8 +44,7 @@ BODY(selu) {
 BODY(softsign) { return (void)option, pn_div(c, x, pn_add(c, pn_abs(c, x), x ? pni_like(c, x, 1) : NULL)); }
 BODY(hard_tanh) { return pn_clamp(c, x, option[2], option[3]); }
 BODY(hard_sigmoid) {
-  (void)option;
-  return x ? pn_clamp(c, pn_add(c, pn_mul(c, x, pni_like(c, x, 1.0 / 6)), pni_like(c, x, 0.5)), 0, 1) : NULL;
+  return x ? pn_clamp(c, pn_add(c, pn_mul(c, x, pni_like(c, x, option[2])), pni_like(c, x, 0.5)), 0, 1) : NULL;
 }
 
 /* ---- with a learned slope: one for all, or one per channel of [batch, channels, ...] ---- */
@@ -116,20 +115,33 @@ static pn_status moments_elu(C *c, const pn_layer *l, const pni_layer_call *call
 static pn_status moments_selu(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
   return (void)l, pni_elu_moments(c, selu_alpha, selu_scale, call->in[0], call->variance, out);
 }
-/* With h the middle and w half of the width of [low, high]: h + w hard_tanh((x - h) / w). */
-static pn_status moments_hard_tanh(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
+/* Three pieces, rising from 0 to `height` between middle - width and middle + width: with t = (x - middle) / width,
+ * base + height / 2 hard_tanh(t). */
+typedef struct three_pieces {
+  double middle, width, base, height;
+} three_pieces;
+
+static pn_status moments_three(C *c, const pn_layer *l, const pni_layer_call *call, three_pieces p, T *out[2]) {
   pni_moment_rule r = rule_of(l);
-  double low = l->option[OWN], high = l->option[OWN + 1], middle = (low + high) / 2, width = (high - low) / 2;
+  double half = p.height / 2;
   T *m = call->in[0], *v = call->variance;
+  r.sharpness *= p.width;
+  m = pn_mul(c, pn_sub(c, m, pni_like(c, m, p.middle)), pni_like(c, m, 1 / p.width));
+  v = pn_mul(c, v, pni_like(c, v, 1 / (p.width * p.width)));
+  if (pni_hard_tanh_moments(c, &r, m, v, out)) return c->status;
+  out[0] = pn_add(c, pn_mul(c, out[0], pni_like(c, v, half)), pni_like(c, v, p.base));
+  out[1] = pn_mul(c, out[1], pni_like(c, v, half * half));
+  return c->status;
+}
+
+static pn_status moments_hard_tanh(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
+  double low = l->option[OWN], high = l->option[OWN + 1], middle = (low + high) / 2, width = (high - low) / 2;
   if (!(width > 0) || !isfinite(width))
     return pni_fail(c, PN_DOMAIN, "hard_tanh: low and high must be finite and low below high for moments");
-  r.sharpness *= width;
-  m = pn_mul(c, pn_sub(c, m, pni_like(c, m, middle)), pni_like(c, m, 1 / width));
-  v = pn_mul(c, v, pni_like(c, v, 1 / (width * width)));
-  if (pni_hard_tanh_moments(c, &r, m, v, out)) return c->status;
-  out[0] = pn_add(c, pn_mul(c, out[0], pni_like(c, v, width)), pni_like(c, v, middle));
-  out[1] = pn_mul(c, out[1], pni_like(c, v, width * width));
-  return c->status;
+  return moments_three(c, l, call, (three_pieces){middle, width, middle, high - low}, out);
+}
+static pn_status moments_hard_sigmoid(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
+  return moments_three(c, l, call, (three_pieces){0, 1 / (2 * l->option[OWN]), 0.5, 1}, out);
 }
 
 /* Certain inputs go through `forward`. */
@@ -145,6 +157,7 @@ MOMENTS(prelu)
 MOMENTS(elu)
 MOMENTS(selu)
 MOMENTS(hard_tanh)
+MOMENTS(hard_sigmoid)
 #undef MOMENTS
 
 static const pni_option none[] = {{0}};
@@ -156,6 +169,8 @@ static const pni_option limits[] = {RULES,
                                     {"low", NULL, -1, -HUGE_VAL, HUGE_VAL, PNI_OPTION_CLOSED, "smallest value"},
                                     {"high", NULL, 1, -HUGE_VAL, HUGE_VAL, PNI_OPTION_CLOSED, "largest value"},
                                     {0}};
+static const pni_option steepness[] = {
+    RULES, {"slope", NULL, 1.0 / 6, 0, HUGE_VAL, PNI_OPTION_OPEN, "of the middle piece, which is 1 / slope wide"}, {0}};
 static const pni_option prelu_options[] = {
     RULES,
     {"channels", NULL, 1, 1, 1 << 24, PNI_OPTION_WHOLE, "how many slopes: one for all, or one per channel"},
@@ -183,7 +198,8 @@ ROW(softplus, "log(1 + e^x)", NULL, none, NULL, false)
 ROW(selu, "1.0507 (x above 0, 1.6733 (e^x - 1) below)", "Klambauer et al. 2017", none, pass_selu, false)
 ROW(softsign, "x / (1 + |x|)", NULL, none, NULL, false)
 ROW(hard_tanh, "x limited to [low, high]", NULL, limits, pass_hard_tanh, false)
-ROW(hard_sigmoid, "x / 6 + 1/2 limited to [0, 1]", NULL, none, NULL, false)
+ROW(hard_sigmoid, "slope x + 1/2 limited to [0, 1], a sigmoid of three pieces", NULL, steepness, pass_hard_sigmoid,
+    false)
 
 const pni_layer pni_layer_prelu = {.name = "prelu",
                                    .doc = "x above 0, weight x below: any shape, or [batch, channels, ...]",

@@ -99,23 +99,6 @@ end
 
 -- ---- the network ----
 
--- A copy of v in which f(layer) stands for each layer for which it gives something.
-local function map_layers(v, f, made)
-  if made[v] then
-    return made[v]
-  elseif type(v) == "userdata" then
-    made[v] = getmetatable(v) == "penumbra.layer" and f(v) or v
-    return made[v]
-  end
-  local copy = {}
-  made[v] = copy
-  for key, part in next, v do
-    local kind = type(part)
-    copy[key] = (kind == "table" or kind == "userdata") and map_layers(part, f, made) or part
-  end
-  return setmetatable(copy, getmetatable(v))
-end
-
 local methods = {}
 
 -- identity of a parameter -> its name
@@ -137,13 +120,13 @@ local function scales_of(self, layer, names)
   return any and scales or nil
 end
 
--- The network with stand-ins for the layers that have them.
-local function with_stand_ins(self, how, generator)
+-- The network with stand-ins for the layers that have them, and what replace(layer) gives for others.
+local function with_stand_ins(self, how, generator, replace)
   local names = names_of(self.net)
-  return map_layers(self.net, function(layer)
+  return parameters.map_layers(self.net, function(layer)
     local scales = weight_noise.has(how, layer:type()) and scales_of(self, layer, names)
-    return scales and weight_noise.stand_in(layer, scales, how, generator) or nil
-  end, {}), names
+    return scales and weight_noise.stand_in(layer, scales, how, generator) or replace and replace(layer) or nil
+  end), names
 end
 
 -- The network with weights drawn for a call: layers that have the estimator by stand-ins, other parameters once.
@@ -246,8 +229,8 @@ function methods.posterior(self, name)
     options.suggestion(name, self.names)))
 end
 
-local function propagate(self, mean, variance)
-  local net, names = with_stand_ins(self, "moments")
+local function propagate(self, mean, variance, replace)
+  local net, names = with_stand_ins(self, "moments", nil, replace)
   for _, entry in ipairs(parameters.named(net)) do
     local name = names[core.identity(entry[2])]
     if self.log_scale[name] then

@@ -422,6 +422,28 @@ function parameters.with(x, values)
   return with_values(x, places, "", {})
 end
 
+--- map_layers(x, f): a copy of the network x in which f(layer) stands for each layer for which it gives something; the
+--- rest is shared.
+function parameters.map_layers(x, f)
+  local made = {}
+  local function copied(v)
+    if made[v] then
+      return made[v]
+    elseif type(v) == "userdata" then
+      made[v] = getmetatable(v) == "penumbra.layer" and f(v) or v
+      return made[v]
+    end
+    local copy = {}
+    made[v] = copy
+    for key, part in next, v do
+      local kind = type(part)
+      copy[key] = (kind == "table" or kind == "userdata") and copied(part) or part
+    end
+    return setmetatable(copy, getmetatable(v))
+  end
+  return copied(x)
+end
+
 -- ---- divergences ----
 
 -- The function with which v gives its own divergence: a field of a network, or a method that an object inherits.

@@ -46,7 +46,7 @@ static pn_status set_activation(C *c, const pn_layer *l, pni_site_layer *out) {
   out->second = strcmp(name, "hard_tanh") == 0 ? option[3]
                 : strcmp(name, "selu") == 0    ? 1.0507009873554804934193349852946
                                                : 1;
-  out->slope = strcmp(name, "hard_sigmoid") == 0 ? 1.0 / 6 : 1;
+  out->slope = strcmp(name, "hard_sigmoid") == 0 ? option[2] : 1;
   out->shift = strcmp(name, "hard_sigmoid") == 0 ? 0.5 : 0;
   return PN_OK;
 }

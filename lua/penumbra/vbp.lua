@@ -1,0 +1,63 @@
+--- Bayesian networks without sampling: variance back-propagation, which passes means and variances through gates in
+--- closed form, and what it is compared with (Haussmann, Hamprecht & Kandemir 2019, "Sampling-free variational
+--- inference of Bayesian neural networks by variance backpropagation"; Haussmann 2021, chapter 3).
+---
+---     local m = pn.vbp.learner{network = net, method = "vbp", likelihood = "normal", prior_precision = 10}
+---     m:fit{data = {x, y}, epochs = 100, batch_size = 16, lr = 0.01}
+---     print(m:log_predictive(test_x, test_y):mean(), m:bound(x, y).bound)
+---
+--- The moments themselves are those of pn.nn (net:moments with nn.relu{rule = "identity_heaviside"}); expected
+--- log-likelihoods stand in pn.infer (expected_log_likelihood, noise_precision, expected_softmax), the divergence of
+--- one gate is pn.dist.kl_gate.
+-- help: pn.vbp, part
+local heads = require "penumbra.vbp.likelihood_heads"
+local method_rows = require "penumbra.vbp.method_rows"
+local network_learner = require "penumbra.vbp.network_learner"
+local side_by_side = require "penumbra.vbp.side_by_side"
+
+local vbp = {}
+
+local function copies(rows)
+  local all = {}
+  for name, row in pairs(rows) do
+    all[name] = {}
+    for key, value in pairs(row) do all[name][key] = value end
+  end
+  return all
+end
+
+--- The methods by name: vbp, clt, local, dropout, map; a copy of each row, of which one of one's own can be made:
+--- learner{method = row} (pn.help "penumbra.vbp.method_rows").
+vbp.methods = copies(method_rows.rows)
+
+--- The likelihoods by name: normal, probit, categorical; a copy of each row, as methods (pn.help
+--- "penumbra.vbp.likelihood_heads").
+vbp.likelihoods = copies(heads)
+
+--- learner{network =, method = "vbp", likelihood = "normal", ...}: a network that learns by one of the methods. Methods
+--- fit, moments, draws, predict, log_predictive, classes, error_rate, bound, generate, become_prior, save; options:
+--- pn.help "penumbra.vbp.network_learner".
+function vbp.learner(given)
+  return network_learner.new(given)
+end
+
+--- load(path, {network = [, method =, likelihood =]}): the learner that learner:save wrote. network: of the same
+--- architecture, or a function that makes it; method and likelihood: the rows, if they were one's own. Returns nil,
+--- message, code for a file that cannot be read or does not fit.
+function vbp.load(path, given)
+  return network_learner.load(path, given)
+end
+
+--- compare{network = function() ... end, data = {x, y}, epochs = [, methods =, test =, seeds = {1}, ...]}: the methods
+--- side by side, from the same start, in the same order of data: a list of rows {method =, seed =, log_likelihood = (mean
+--- a datum of `test`), error = (share of wrong classes, or root mean squared error), bound = (of all data), loss =,
+--- noise_precision =, seconds =, learner =}, which prints as a table. Other options are those of learners and of
+--- learner:fit. r:mean(method, what) and r:difference(method, other, what), paired by seed, have standard errors.
+---   methods    names, or rows of one's own; by default all
+---   network    a function that makes the network, called once for each row
+---   on_row     called with each row when it is there
+function vbp.compare(given)
+  return side_by_side.compare(given)
+end
+
+return vbp

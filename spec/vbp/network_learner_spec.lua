@@ -1,0 +1,339 @@
+-- The learner of variance back-propagation against the worked network of Haussmann (2021) (numbers by hand and by
+-- quadrature, to every digit that is given), its terms apart, its methods side by side, its file.
+local pn = require "penumbra"
+local nn, dist, infer = pn.nn, pn.dist, pn.infer
+
+local function near(a, b, tolerance, what)
+  a = type(a) == "number" and a or a:item()
+  assert.is_true(math.abs(a - b) <= tolerance, ("%s: %.15g, want %.15g"):format(what or "", a, b))
+end
+
+-- x = (1, -2), two hidden units, no biases; variances .04 and .09, prior precision 10, noise precision 2.
+local function worked(given)
+  local o = { network = nn.sequential { nn.linear(2, 2, { bias = false }), nn.relu(), nn.linear(2, 1,
+    { bias = false }) }, prior_precision = 10, noise_precision = 2 }
+  for name, value in pairs(given or {}) do o[name] = value end
+  local m = pn.vbp.learner(o)
+  local s = m:state()
+  local dtype = m:parameters()[1]:dtype()
+  s["net.net.1.weight"] = pn.tensor({ { .5, -.3 }, { -.25, .1 } }, { dtype = dtype })
+  s["net.net.3.weight"] = pn.tensor({ { .8 }, { -.6 } }, { dtype = dtype })
+  s["net.log_scale.1.weight"] = pn.full({ 2, 2 }, math.log(.2), { dtype = dtype })
+  s["net.log_scale.3.weight"] = pn.full({ 2, 1 }, math.log(.3), { dtype = dtype })
+  return m:load_state(s)
+end
+
+local x, y = pn.tensor { { 1, -2 } }, pn.tensor { 1 }
+
+describe("the worked network", function()
+  it("has the mean and variance of its gates, hard and soft, and of moment matching", function()
+    for _, case in ipairs { { "vbp", math.huge, .8, .236 }, { "vbp", 10, .801971536982, .237369610249 },
+      { "vbp", 100, .8, .236 }, { "clt", math.huge, .783811560787, .237945117744 } } do
+      local m, v = worked { method = case[1], sharpness = case[2] }:moments(x)
+      near(m, case[3], 1e-12)
+      near(v, case[4], 1e-12)
+    end
+  end)
+
+  it("has the bound, term by term, the noise and the prediction", function()
+    local m = worked()
+    local b = m:bound(x, y)
+    near(b.data, -.848364942925, 1e-12)
+    near(b.weights, 7.70044197941, 1e-11)
+    near(b.bound, -8.54880692233, 1e-11)
+    assert.equal(0, b.gates)
+    near(m:log_predictive(x, y), -.792849866122, 1e-12)
+    local p = m:predict(x)
+    near(p.mean, .8, 1e-14)
+    near(p.spread, .236, 1e-14)
+    near(p.variance, .736, 1e-14)
+    near(infer.noise_precision(pn.ones { 1, 1 }, m:moments(x)), 3.6231884058, 1e-10)
+  end)
+
+  it("adds the divergence of its gates, exactly or by (3.9), against Monte Carlo", function()
+    for _, how in ipairs { "exact", "approximate" } do
+      local m = worked { sharpness = 10, gate_kl = how }
+      local want = 0
+      for _, at in ipairs { 1, -.5 } do
+        want = want + dist.kl_gate(at, .2 ^ .5, 10, { approximate = how == "approximate" }):item()
+      end
+      local b = m:bound(x, y)
+      near(b.gates, want, 1e-12)
+      near(b.bound, b.data - b.gates - b.weights, 1e-13)
+    end
+    -- E softplus(C a) - softplus(C m), a drawn from the two pre-activations
+    local a = pn.tensor { 1, -.5 } + pn.randn({ 400000, 2 }, { generator = pn.generator(3) }) * .2 ^ .5
+    local each = ((a * 10):softplus() - (pn.tensor { 10, -5 }):softplus()):sum(2)
+    local estimate, error = each:mean():item(), each:std():item() / 400000 ^ .5
+    assert.is_true(error < .01)
+    near(worked { sharpness = 10, gate_kl = "exact" }:bound(x, y).gates, estimate, 6 * error)
+  end)
+
+  it("computes in float32 when its network does", function()
+    local how = { bias = false, dtype = "float32" }
+    local m = worked { network = nn.sequential { nn.linear(2, 2, how), nn.relu(), nn.linear(2, 1, how) } }
+    local mean, v = m:moments(x:to "float32")
+    assert.equal("float32", v:dtype())
+    near(mean, .8, 1e-6)
+    near(v, .236, 1e-6)
+    near(m:bound(x:to "float32", y:to "float32").bound, -8.54880692233, 1e-5)
+    assert.error_matches(function() m:moments(x) end, "moments: x must be float32")
+  end)
+end)
+
+describe("a prior of weights", function()
+  local rows = require "penumbra.vbp.weight_prior"
+  local golden = dofile "spec/golden/vbp/weight_priors.lua"
+
+  it("log-uniform is quadrature's, and Molchanov's formula is near it", function()
+    for _, c in ipairs(golden.log_uniform) do
+      local loc, log_scale = pn.tensor(c[1] + 0.0), pn.tensor(math.log(c[2]))
+      near(rows.log_uniform.kl(loc, log_scale), c[3], 1e-13 * (1 + c[3]))
+      near(rows.log_uniform.kl(-loc, log_scale), c[3], 1e-13 * (1 + c[3]))
+      near(rows.log_uniform_approximate.kl(loc, log_scale), c[3], 5e-3)
+    end
+  end)
+
+  it("horseshoe is the least divergence of its hierarchy, and no less than the marginal's", function()
+    for _, c in ipairs(golden.horseshoe) do
+      local value = rows.horseshoe.kl(pn.tensor(c[1] + 0.0), pn.tensor(math.log(c[2])), c[3])
+      near(value, c[4], 1e-12)
+      assert.is_true(value:item() >= c[5])
+    end
+  end)
+
+  it("has gradients in mean and scale, and counts every weight once in the bound", function()
+    local loc, log_scale = pn.param(pn.tensor { .3, -1.2, 0.01 }), pn.param(pn.tensor { -.5, -2, .4 })
+    for name, row in pairs(rows) do
+      assert.is_true(pn.check_gradients(function() return row.kl(loc, log_scale, .7):sin():sum() end,
+        { loc, log_scale }).error < 1e-6, name)
+      local m = worked { prior = name }
+      local want = 0
+      for _, w in ipairs { { .5, .2 }, { -.3, .2 }, { -.25, .2 }, { .1, .2 }, { .8, .3 }, { -.6, .3 } } do
+        want = want + row.kl(pn.tensor(w[1]), pn.tensor(math.log(w[2])), 10 ^ -.5):item()
+      end
+      near(m:bound(x, y).weights, want, 1e-12, name)
+      near(m.net:kl(), want, 1e-12, name)
+    end
+  end)
+end)
+
+describe("the start of a learner", function()
+  local function big(given)
+    local o = { network = nn.sequential { nn.conv2d(3, 40, { kernel = 5 }), nn.relu(), nn.flatten(),
+      nn.linear(640, 300), nn.relu(), nn.linear(300, 10) }, likelihood = "categorical", seed = 4 }
+    for name, value in pairs(given or {}) do o[name] = value end
+    return pn.vbp.learner(o)
+  end
+
+  it("has means of variance 2 / fan-in, logarithms of variances around -9, biases of 0", function()
+    for start, factor in pairs { he = 2, lecun = 1 } do
+      local s = big { start = start }:state()
+      for name, fan in pairs { ["1.weight"] = 75, ["4.weight"] = 640, ["6.weight"] = 300 } do
+        local w = s["net.net." .. name]
+        local n = w:numel()
+        near(w:square():mean() * fan / factor, 1, 6 * (2 / n) ^ .5, name)
+        near(w:mean() * (fan / factor) ^ .5, 0, 6 / n ^ .5, name)
+        local l = s["net.log_scale." .. name] * 2
+        near(l:mean(), -9, 6e-3 / n ^ .5, name)
+        near(l:std() / 1e-3, 1, 6 * (.5 / n) ^ .5, name)
+      end
+      assert.equal(0, s["net.net.1.bias"]:abs():max():item())
+    end
+  end)
+
+  it("is the same for each method with the same seed, and stays where it is told to", function()
+    local one = big():state()
+    for _, method in ipairs { "clt", "local", "dropout", "map" } do
+      local other = big { method = method }:state()
+      local prefix = (method == "clt" or method == "local") and "net.net." or "net."
+      assert.equal(0, (one["net.net.4.weight"] - other[prefix .. "4.weight"]):abs():max():item())
+    end
+    local net = nn.linear(3, 2)
+    local before = net:state()
+    local m = pn.vbp.learner { network = net, start = "network" }
+    assert.same(before.weight:totable(), m:state()["net.net.weight"]:totable())
+  end)
+
+  it("keeps biases certain where it is told to", function()
+    local s = big { bias = "certain" }:state()
+    assert.is_nil(s["net.log_scale.1.bias"])
+    assert.is_not_nil(s["net.log_scale.1.weight"])
+    assert.is_not_nil(big():state()["net.log_scale.1.bias"])
+  end)
+end)
+
+describe("a learner", function()
+  local g = pn.generator(8)
+  local inputs = pn.randn({ 120, 2 }, { generator = g })
+  local real = inputs[{ {}, 1 }] * 2 - inputs[{ {}, 2 }]:abs() + pn.randn({ 120 }, { generator = g }) * .2
+  local labels = (inputs[{ {}, 1 }]:gt(0):to "int64" + inputs[{ {}, 2 }]:gt(.5):to "int64")
+
+  local function make(given)
+    local likelihood = given.likelihood or "normal"
+    local o = { network = nn.mlp({ 2, 16, likelihood == "normal" and 1 or 3 }, { activation = "relu" }), seed = 5,
+      rate = .05, lr = .02, draws = 40 }
+    for name, value in pairs(given) do o[name] = value end
+    return pn.vbp.learner(o), likelihood == "normal" and real or labels
+  end
+
+  it("learns by every method and likelihood, better than knowing nothing", function()
+    for method in pairs(pn.vbp.methods) do
+      for _, likelihood in ipairs { "normal", "categorical", "probit" } do
+        local m, target = make { method = method, likelihood = likelihood }
+        local run = m:fit { data = { inputs, target }, epochs = 60, batch_size = 30, seed = 2 }
+        assert.is_true(run.history[60] < run.history[1], method .. " " .. likelihood)
+        local error = m:error_rate(inputs, target):item()
+        assert.is_true(error < (likelihood == "normal" and .5 or .12), ("%s %s %g"):format(method, likelihood, error))
+        local least = { normal = -1, categorical = -.4, probit = -.7 }
+        assert.is_true(m:log_predictive(inputs, target):mean():item() > least[likelihood], method .. " " .. likelihood)
+      end
+    end
+  end)
+
+  it("sets the noise of all training data after each epoch, unless it is fixed", function()
+    for _, method in ipairs { "vbp", "clt", "map" } do
+      local m = make { method = method }
+      m:fit { data = { inputs, real }, epochs = 3, batch_size = 50, seed = 1 }
+      local mean, v = m:moments(inputs)
+      near(m.noise_precision, 1 / ((real:unsqueeze(2) - mean):square() + v):mean():item(), 1e-9, method)
+      local fixed = make { method = method, learn_noise = false, noise_precision = 3 }
+      fixed:fit { data = { inputs, real }, epochs = 1, batch_size = 50 }
+      near(fixed.noise_precision, 3, 0)
+    end
+  end)
+
+  it("steps on the noise that was set: compiled as eager, to the bit", function()
+    local values = {}
+    for k, compile in ipairs { true, false } do
+      local m = make {}
+      m:fit { data = { inputs, real }, epochs = 3, batch_size = 50, seed = 1, compile = compile }
+      values[k] = m:state()
+    end
+    for name, t in pairs(values[1]) do near((t - values[2][name]):abs():max(), 0, 0, name) end
+  end)
+
+  it("scales the data term to all data: one step of all batches' means is that of the bound", function()
+    local m = make { learn_noise = false }
+    local opt = pn.optim.sgd(m:parameters(), { lr = 0 })
+    local run = m:fit { data = { inputs, real }, epochs = 1, batch_size = 40, optimiser = opt }
+    near(run.loss, -m:bound(inputs, real).bound / 120, 1e-12)
+  end)
+
+  it("goes on from where it stands with the Adam it had", function()
+    local whole, halves = make {}, make {}
+    whole:fit { data = { inputs, real }, epochs = 6, seed = 3 }
+    halves:fit { data = { inputs, real }, epochs = 3, seed = 3 }
+    halves:fit { data = { inputs, real }, epochs = 3, seed = 3 }
+    for name, t in pairs(whole:state()) do near((t - halves:state()[name]):abs():max(), 0, 0, name) end
+  end)
+
+  it("resumes a run from its file to the same bits, draws and noise too", function()
+    local path = os.tmpname()
+    for _, method in ipairs { "vbp", "local" } do
+      os.remove(path)
+      local how = { data = { inputs, real }, epochs = 4, batch_size = 30, seed = 3, checkpoint = path }
+      local whole = make { method = method }
+      whole:fit { data = { inputs, real }, epochs = 4, batch_size = 30, seed = 3 }
+      how.epochs = 2
+      make { method = method }:fit(how)
+      how.epochs, how.resume = 4, true
+      local rest = make { method = method, seed = 77 }
+      rest:fit(how)
+      for name, t in pairs(whole:state()) do near((t - rest:state()[name]):abs():max(), 0, 0, method .. name) end
+    end
+    os.remove(path)
+  end)
+
+  it("predicts in batches what it predicts at once", function()
+    local m = make { likelihood = "categorical", predictive = "taylor" }
+    near((m:predict(inputs).probabilities - m:predict(inputs, { batch_size = 7 }).probabilities):abs():max(), 0, 1e-13)
+    assert.same({ 9, 120, 3 }, m:draws(inputs, { draws = 9, batch_size = 50 }):shape())
+    assert.same({ 120 }, m:classes(inputs):shape())
+  end)
+
+  it("draws outputs with the moments that it states, by each method", function()
+    for _, method in ipairs { "vbp", "clt", "local", "dropout" } do
+      local m = make { method = method, log_variance = -2, rate = .3 }
+      local f = m:draws(inputs:slice(1, 1, 4), { draws = 6000, generator = pn.generator(2) })
+      local mean, v = m:moments(inputs:slice(1, 1, 4), { draws = 6000, generator = pn.generator(3) })
+      assert.is_true(((f:mean(1) - mean):abs() / (v / 6000):sqrt()):max():item() < 8.5, method)
+      assert.is_true((f:var(1) / v - 1):abs():max():item() < .2, method)
+    end
+  end)
+
+  it("comes back from its file, predictions and all", function()
+    local path = os.tmpname()
+    for _, given in ipairs { { method = "vbp", sharpness = 20 }, { method = "local", likelihood = "categorical" },
+      { method = "dropout", likelihood = "probit" }, { method = "clt", prior = "horseshoe" } } do
+      local m, target = make(given)
+      m:fit { data = { inputs, target }, epochs = 2, batch_size = 50 }
+      assert(m:save(path))
+      local other = assert(pn.vbp.load(path, { network = function()
+        return nn.mlp({ 2, 16, given.likelihood and 3 or 1 }, { activation = "relu" })
+      end }))
+      assert.equal(given.method, other.method)
+      near((m:log_predictive(inputs, target) - other:log_predictive(inputs, target)):abs():max(), 0, 0)
+      near(m:bound(inputs, target).weights, other:bound(inputs, target).weights, 0)
+    end
+    local bad, message, code = pn.vbp.load(path, { network = nn.linear(2, 1) })
+    assert.is_nil(bad)
+    assert.equal("format", code)
+    assert.matches("does not fit", message)
+    assert(pn.save(path, { a = pn.ones { 1 } }))
+    assert.is_nil((pn.vbp.load(path, { network = nn.linear(2, 1) })))
+    os.remove(path)
+  end)
+
+  it("takes today's posterior as tomorrow's prior, and keeps it in its file", function()
+    local m = make { method = "vbp" }
+    m:fit { data = { inputs, real }, epochs = 5 }
+    m:become_prior()
+    near(m:bound(inputs, real).weights, 0, 1e-9)
+    m:fit { data = { inputs, real }, epochs = 2 }
+    local late = m:bound(inputs, real).weights
+    assert.is_true(late > 1e-4)
+    local path = os.tmpname()
+    assert(m:save(path))
+    near(assert(pn.vbp.load(path, { network = nn.mlp({ 2, 16, 1 }, { activation = "relu" }) })):bound(inputs,
+      real).weights, late, 0)
+    os.remove(path)
+    assert.error_matches(function() make { method = "map" }:become_prior() end, "become_prior: needs")
+  end)
+
+  it("takes a method and a likelihood of one's own", function()
+    local row = setmetatable({ loss = function(ll, kl, n) return (kl / n):sqrt() - ll:mean() end },
+      { __index = pn.vbp.methods.vbp })
+    local own = {}
+    for name, f in pairs(pn.vbp.methods.vbp) do own[name] = f end
+    own.loss = row.loss
+    local m = make { method = own, learn_noise = false }
+    local run = m:fit { data = { inputs, real }, epochs = 1, optimiser = pn.optim.sgd(m:parameters(), { lr = 0 }) }
+    local b = m:bound(inputs, real)
+    near(run.loss, (b.weights / 120) ^ .5 - b.data / 120, 1e-12)
+  end)
+
+  it("refuses what does not go together, by name", function()
+    local function refuses(pattern, given)
+      assert.error_matches(function() make(given) end, pattern)
+    end
+    refuses("method must be one of", { method = "vpb" })
+    refuses("did you mean 'vbp'", { method = "vpb" })
+    refuses("likelihood must be one of", { likelihood = "poisson" })
+    refuses("gate_kl needs", { gate_kl = "exact" })
+    refuses("gate_kl must be", { gate_kl = true, sharpness = 10 })
+    refuses("structure = \"full\" needs", { structure = "full", method = "clt" })
+    refuses("needs prior = \"normal\"", { method = "map", prior = "horseshoe" })
+    refuses("sharpness must be", { sharpness = 0 })
+    refuses("prior_precision must be", { prior_precision = -1 })
+    refuses("objective must be one of", { objective = "taylor" })
+    refuses("network must", { network = 3 })
+    refuses("network must have a linear", { network = nn.prelu() })
+    local m = make { likelihood = "categorical" }
+    assert.error_matches(function() m:log_predictive(inputs, real) end, "log_predictive: y must be labels, int64")
+    assert.error_matches(function() m:fit { data = { inputs, labels + 1 }, epochs = 1 } end, "labels from 0 to 2")
+    assert.error_matches(function() m:fit { data = { inputs, labels:slice(1, 1, 5) }, epochs = 1 } end, "120 rows")
+    assert.error_matches(function() make { likelihood = "normal" }:classes(inputs) end, "no classes")
+    assert.error_matches(function() make { prior = "log_uniform" }:generate(inputs) end, "improper")
+  end)
+end)
