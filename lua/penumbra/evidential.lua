@@ -9,8 +9,8 @@
 ---   blnn         weights are drawn for each datum: log of the mean likelihood, means and variances by type-II
 ---                likelihood; of numbers with one output each
 ---   edl          a deterministic network; of classes
----   bedl         outputs are the evidence of a Dirichlet law, or mean and log-variance of a normal one (two outputs for
----                each number, first all means); integrated out
+---   bedl         outputs are the evidence of a Dirichlet law, or mean and log-variance of a normal one (two outputs
+---                for each number, first all means); integrated out
 ---   bedl_hyper   bedl with priors on means and variances of the weights
 ---   bedl_pac     bedl with a PAC-Bayes bound as regulariser
 -- help: pn.evidential, part
@@ -49,7 +49,7 @@ end
 function evidential.learner(given)
   local row, rest = sorted_out("learner", given)
   rest.method, rest.likelihood = row, row.likelihood
-  rest.draws = row.draws_predicted
+  rest.draws = { train = 1, predict = given.draws or evidential_rows.known.draws }
   return network_learner.new(rest)
 end
 

@@ -87,10 +87,18 @@
 ---     noise          of observations: how it is parameterised, or its scale
 ---     noise_scale    its standard deviation
 ---     noise_variance its variance
+---     noise_precision     the reciprocal of that
 ---     noise_inside   whether the noise counts as part of the model's own variance
 ---     variance       a variance
 ---     delta          the probability with which a guarantee may fail; of a transformation, by how much it shifts
 ---     risk           mean loss of data, in [0, 1]
+---     kl             a divergence KL(Q || P) that is known, or whether it is taken; divergence: how one is taken
+---     divergence     see kl
+---     log_likelihood log of the probability of data
+---     log_constant   log of a bound on an exponential moment, or how it is chosen
+---     rate           of dropout, of a gamma law, of forgetting
+---     evidence       how outputs become concentrations, by name; limit: where they are cut
+---     limit          see evidence
 ---     bound          of what, by name; bound_options: what it takes beside
 ---     bound_options  see bound
 ---     prior_scale    standard deviation of a prior

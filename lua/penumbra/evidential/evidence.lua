@@ -42,7 +42,8 @@ function evidence.log_mean(y, f)
 end
 
 --- parts(p): mean, epistemic and aleatoric part of the variance of each class's indicator, from draws p [S, N, C] of
---- their probabilities: the variance of the draws (divisor S) and the mean of p (1 - p). Both add up to mean (1 - mean).
+--- their probabilities: the variance of the draws (divisor S) and the mean of p (1 - p), which add up to mean (1 -
+--- mean).
 function evidence.parts(p)
   local mean = p:mean(1)
   return mean, (p - mean):square():mean(1), (p * (1 - p)):mean(1)

@@ -78,7 +78,8 @@ local function number_head(o, step, two_outputs, wants)
   end
   local function log_marginal(y, m, v)
     local mean, epistemic, aleatoric = moments(m, v)
-    step.divergence = wants and evidence.normal_divergence(mean, epistemic + aleatoric - noise, o.prior_precision) or nil
+    local law = epistemic + aleatoric - noise -- of the mean of y, without the noise
+    step.divergence = wants and evidence.normal_divergence(mean, law, o.prior_precision) or nil
     return evidence.log_normal(y, mean, epistemic + aleatoric)
   end
   head.objectives = { log_marginal = log_marginal }
@@ -108,12 +109,12 @@ end
 
 local makers = {}
 
-function makers.blnn(o)
+makers.blnn = function(o)
   return local_row("blnn", "Bayesian local network: log of the likelihood's mean over weights, by type-II likelihood",
     head_of(o, {}, false))
 end
 
-function makers.bedl(o)
+makers.bedl = function(o)
   return local_row("bedl", "Bayesian evidential deep learning: log of the marginal likelihood (5.7, 5.4)",
     head_of(o, {}, true))
 end
@@ -133,7 +134,7 @@ local function log_hyperprior(net, o)
   return total
 end
 
-function makers.bedl_hyper(o)
+makers.bedl_hyper = function(o)
   local row = local_row("bedl_hyper", "BEDL with priors on means and variances of the weights (5.3.1), their maximum",
     head_of(o, {}, true))
   function row.kl(net) return -log_hyperprior(net, o) end
@@ -151,9 +152,10 @@ local function regulariser(o, each, num_data)
   return (kl + (constant - math.log(o.delta) / num_data)):sqrt()
 end
 
-function makers.bedl_pac(o)
+makers.bedl_pac = function(o)
   local step = {}
-  local row = local_row("bedl_pac", "BEDL with a PAC-Bayes bound as its regulariser (5.10)", head_of(o, step, true, true))
+  local row = local_row("bedl_pac", "BEDL with a PAC-Bayes bound as its regulariser (5.10)",
+    head_of(o, step, true, true))
   function row.loss(log_likelihood, _, num_data)
     return regulariser(o, step.divergence, num_data) - log_likelihood:mean()
   end
@@ -187,10 +189,10 @@ local function edl_head(o, state)
   return head
 end
 
-function makers.edl(o)
+makers.edl = function(o)
   local state = {}
   local base = method_rows.rows.map
-  local row = { name = "edl", doc = "evidential deep learning (Sensoy, Kaplan & Kandemir 2018): a deterministic network",
+  local row = { name = "edl", doc = "evidential deep learning (Sensoy, Kaplan & Kandemir 2018): deterministic",
     closed = true, point = true, outputs = base.outputs, moments = base.moments, draws = base.draws,
     kl = function() return 0 end, likelihood = edl_head(o, state) }
   -- epochs so far are part of the network, so that a run that is resumed goes on with them
@@ -202,7 +204,7 @@ function makers.edl(o)
   function state.share()
     return o.annealing == "none" and 1 or core.minimum(state.epochs / o.anneal_epochs, state.epochs:ones_like())
   end
-  function row.after_epoch(epoch) state.epochs:set(core.full({}, epoch, { dtype = state.epochs:dtype() })) end
+  function row.after_epoch() state.epochs:set(state.epochs:detach() + 1) end
   return row
 end
 

@@ -18,9 +18,10 @@
 ---   draws         how many passes (default 5). Where weights are drawn anew for each datum ("each") a pass is N draws,
 ---                 independent but not of one law, for which the bound holds too; where one draw serves all data
 ---                 ("all") a pass is one
----   weights       "each", "all", or nil: "each" for a sequential of linear layers, elementwise activations and flatten,
----                 of which local reparametrisation is exactly an own draw of all weights for each datum; convolutions
----                 share their weights among positions, and drawing outputs would be another predictor: "all"
+---   weights       "each", "all", or nil: "each" for a sequential of linear layers, elementwise activations and
+---                 flatten, of which local reparametrisation is exactly an own draw of all weights for each datum;
+---                 convolutions share their weights among positions, and drawing outputs would be another predictor:
+---                 "all"
 ---   losses        list of "error", "log_loss" (-log max(p, floor) / -log floor) and {name =, loss = function(f,
 ---                 y), range = {low, high}}: of each datum, [N]
 ---   floor         probability below which the log-loss does not look (1e-5)
