@@ -451,8 +451,8 @@ function metrics.pixel_accuracy(a, b)
   return a:eq(b):to("float64"):mean { -2, -1 }
 end
 
-for _, part in ipairs { require "penumbra.metrics.classification", require "penumbra.metrics.out_of_distribution" } do
-  for name, f in pairs(part) do
+for _, part in ipairs { "classification", "out_of_distribution" } do
+  for name, f in pairs(require("penumbra.metrics." .. part)) do
     metrics[name] = f
   end
 end
