@@ -269,7 +269,7 @@ function chart.ood(result)
   end
   local roc = result.roc
   return { plot.panel { steps(result.entropies.inside, BLUE, "inside"),
-      steps(result.entropies.outside, ORANGE, "outside"), x_range = { 0, math.log(result.classes) },
+      steps(result.entropies.outside, RED, "outside"), x_range = { 0, math.log(result.classes) },
       y_range = { 0, 1 }, x_label = "entropy", y_label = "share below", legend = "top left" },
     plot.panel { plot.line({ 0, 1 }, { 0, 1 }, { colour = DARK, width = 1, dashed = true }),
       plot.line(thinned(roc.false_positive), thinned(roc.true_positive), { colour = BLUE }), x_range = { 0, 1 },
