@@ -96,4 +96,4 @@ function evidential.parts(probabilities)
   return evidence.parts(probabilities)
 end
 
-return core.namespace("pn.evidential", evidential)
+return evidential

@@ -9,7 +9,6 @@
 local binary_kl = require "penumbra.pac.binary_kl"
 local risk_bounds = require "penumbra.pac.risk_bounds"
 local certificate = require "penumbra.pac.certificate"
-local core = require "penumbra.core"
 local split_data = require "penumbra.pac.split_data"
 local training = require "penumbra.pac.training"
 
@@ -34,4 +33,4 @@ pac.describe, pac.names = risk_bounds.describe, risk_bounds.names
 
 pac.certificate, pac.train, pac.split = certificate.certificate, training.train, split_data.split
 
-return core.namespace("pn.pac", pac)
+return pac
