@@ -10,9 +10,12 @@
 --- log-likelihoods stand in pn.infer (expected_log_likelihood, noise_precision, expected_softmax), the divergence of
 --- one gate is pn.dist.kl_gate.
 -- help: pn.vbp, part
+local core = require "penumbra.core"
 local heads = require "penumbra.vbp.likelihood_heads"
 local method_rows = require "penumbra.vbp.method_rows"
 local network_learner = require "penumbra.vbp.network_learner"
+local printed = require "penumbra.vbp.printed"
+local relu_net = require "penumbra.vbp.relu_ascent"
 local side_by_side = require "penumbra.vbp.side_by_side"
 
 local vbp = {}
@@ -34,6 +37,9 @@ vbp.methods = copies(method_rows.rows)
 --- "penumbra.vbp.likelihood_heads").
 vbp.likelihoods = copies(heads)
 
+--- Formulas of the document as they are printed, where that differs from what is right.
+vbp.printed = core.namespace("pn.vbp.printed", printed)
+
 --- learner{network =, method = "vbp", likelihood = "normal", ...}: a network that learns by one of the methods. Methods
 --- fit, moments, draws, predict, log_predictive, classes, error_rate, bound, generate, become_prior, save; options:
 --- pn.help "penumbra.vbp.network_learner".
@@ -49,15 +55,28 @@ function vbp.load(path, given)
 end
 
 --- compare{network = function() ... end, data = {x, y}, epochs = [, methods =, test =, seeds = {1}, ...]}: the methods
---- side by side, from the same start, in the same order of data: a list of rows {method =, seed =, log_likelihood = (mean
---- a datum of `test`), error = (share of wrong classes, or root mean squared error), bound = (of all data), loss =,
---- noise_precision =, seconds =, learner =}, which prints as a table. Other options are those of learners and of
+--- side by side, from the same start, in the same order of data: a list of rows {method =, seed =, log_likelihood =
+--- (mean a datum of `test`), error = (share of wrong classes, or root mean squared error), bound = (of all data), loss
+--- =, noise_precision =, seconds =, learner =}, which prints as a table. Other options are those of learners and of
 --- learner:fit. r:mean(method, what) and r:difference(method, other, what), paired by seed, have standard errors.
 ---   methods    names, or rows of one's own; by default all
 ---   network    a function that makes the network, called once for each row
 ---   on_row     called with each row when it is there
 function vbp.compare(given)
   return side_by_side.compare(given)
+end
+
+--- relu_net{sizes = {in, hidden ..., out} [, prior_precision =, noise_precision =, unit_precision =, seed =]}: the
+--- variational ReLU network (Kandemir 2018), without gradients. Methods fit, observe, moments, predict, classes, save;
+--- pn.help "penumbra.vbp.relu_ascent".
+function vbp.relu_net(given)
+  return relu_net.new(given)
+end
+
+--- load_relu_net(path): the net that relu_net:save wrote. Returns nil, message, code for a file that cannot be read or
+--- does not fit.
+function vbp.load_relu_net(path)
+  return relu_net.load(path)
 end
 
 return vbp

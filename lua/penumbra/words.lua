@@ -18,6 +18,7 @@
 ---     steps          of an optimiser or a recursion
 ---     epochs         passes through the data
 ---     max_steps      an upper limit of something that may stop sooner
+---     max_sweeps     the same, of passes over all of what is updated in turn
 ---     max_moves      the same, of a sampler's moves between two steps
 ---     tolerance      the change below which something stops
 ---     rtol, atol     relative and absolute error that is let pass
@@ -25,6 +26,7 @@
 ---     validate, validate_every      a function that scores the model as it is, and how often it is asked
 ---     checkpoint, checkpoint_every, resume     a file that a run is kept in, how often, and whether to go on from it
 ---     on_step, on_epoch     functions that are called after each
+---     trace          whether what was found on the way is kept, step by step
 ---     progress       a line on the terminal: true, false, a file
 --- Learning
 ---     lr             learning rate
@@ -111,6 +113,7 @@
 --- Networks
 ---     hidden         sizes of hidden layers, a list
 ---     layers         how many, or a list
+---     sizes          numbers of units from inputs to outputs, or of weights, a list
 ---     activation     by name
 ---     latent         numbers in a latent variable, a list where there are several
 ---     encoder, decoder      networks, or sizes of their hidden layers

@@ -29,7 +29,8 @@ static const char *const public[] = {"penumbra",
                                      "penumbra.smc.hmm",
                                      "penumbra.smc.kalman",
                                      "penumbra.smc.structural",
-                                     "penumbra.train"};
+                                     "penumbra.train",
+                                     "penumbra.vbp"};
 
 /* ---- what the walk asks of C ---- */
 

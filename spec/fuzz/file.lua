@@ -193,6 +193,44 @@ for name, more in pairs { normal = { noise = { learn = true, initial = 0.1 } }, 
   }
 end
 
+for name, o in pairs { hard = {}, soft = { sharpness = 5, gate_kl = "exact", method = "vbp" },
+  drawn = { method = "local", prior = "horseshoe" }, one_pass = { method = "clt" } } do
+  local function relu() return nn.mlp({ 2, 3, 1 }, { activation = "relu" }) end
+  kinds["vbp_" .. name] = {
+    make = function(path)
+      local given = { network = relu(), seed = 1 }
+      for key, value in pairs(o) do given[key] = value end
+      local m = pn.vbp.learner(given)
+      m:fit { data = { x, y }, epochs = 1 }
+      if name == "one_pass" then m:become_prior() end
+      assert(m:save(path))
+    end,
+    load = function(path) return pn.vbp.load(path, { network = relu }) end,
+    use = function(m)
+      m:predict(x, { draws = 3 })
+      m:log_predictive(x, y, { draws = 3 })
+      m:bound(x, y)
+      m:fit { data = { x, y }, epochs = 1 }
+      m:save "again"
+    end,
+  }
+end
+
+kinds.relu_net = {
+  make = function(path)
+    local m = pn.vbp.relu_net { sizes = { 2, 3, 1 }, seed = 1 }
+    m:observe(x, y)
+    assert(m:save(path))
+  end,
+  load = function(path) return pn.vbp.load_relu_net(path) end,
+  use = function(m)
+    m:predict(x)
+    m:observe(x, y)
+    m:fit { data = { x, y }, max_sweeps = 2 }
+    m:save "again"
+  end,
+}
+
 local model = pn.model(function(m, a, b)
   local w = m:sample("w", dist.normal(pn.zeros { 2 }, 1):independent(1))
   local s = m:sample("s", dist.gamma(2, 2))

@@ -158,6 +158,21 @@ local made = {
     l:observe(pn.ones { 4, 1 }, pn.ones { 4, 1 }, 1)
     return l
   end,
+  vbp_learner = function()
+    local l = pn.vbp.learner { network = pn.nn.mlp({ 1, 2, 1 }, { activation = "relu" }), seed = 1, sharpness = 5,
+      gate_kl = "exact" }
+    l:fit { data = { pn.ones { 4, 1 }, pn.ones { 4, 1 } }, epochs = 1 }
+    return l
+  end,
+  comparison = function()
+    return pn.vbp.compare { network = function() return pn.nn.mlp({ 1, 2, 1 }, { activation = "relu" }) end,
+      methods = { "vbp", "map" }, data = { pn.ones { 4, 1 }, pn.ones { 4, 1 } }, epochs = 1 }
+  end,
+  relu_net = function()
+    local m = pn.vbp.relu_net { sizes = { 1, 2, 1 }, seed = 1 }
+    m:observe(pn.ones { 4, 1 }, pn.ones { 4, 1 })
+    return m
+  end,
   adaptation = function() return pn.continual.bayesian_forgetting { rate = 0.1 } end,
   autoencoder = function()
     local m = require "penumbra.models.vae".new { data = 2, latent = 1, hidden = { 2 } }

@@ -332,6 +332,8 @@ describe("a name of a file", function()
       checkpoint = function() return pn.checkpoint.save(named, { t = t }) end,
       resumed = function() return pn.checkpoint.load(named) end,
       learner = function() return pn.continual.load(named, { network = nn.linear(1, 1) }) end,
+      vbp = function() return pn.vbp.load(named, { network = nn.linear(1, 1) }) end,
+      relu_net = function() return pn.vbp.load_relu_net(named) end,
       forecaster = function() return pn.models.load(named) end } do
       local ok, message = pcall(f)
       assert.is_false(ok, name)

@@ -1,12 +1,12 @@
---- Classification of pictures (Haussmann 2021, table 3.2): the strided LeNet5 of table 3.4 on MNIST and Fashion-MNIST by
---- five methods from the same start, with the same prior, minibatches and schedule; test error and log-likelihood.
+--- Classification of pictures (Haussmann 2021, table 3.2): the strided LeNet5 of table 3.4 on MNIST and Fashion-MNIST
+--- by five methods from the same start, with the same prior, minibatches and schedule; test error and log-likelihood.
 ---
 ---     penumbra images.lua --data FOLDER --results runs.txt [--sets mnist,fashion-mnist] [--seeds 3] [--epochs 100]
 ---     penumbra images.lua --data FOLDER --results runs.txt --show
 ---
---- FOLDER holds the folders mnist and fashion-mnist of IDX files. A run that the file of results has is not made again; one
---- that was stopped goes on from its file in --out, mid-epoch too. --sets cifar makes up pictures of CIFAR's shape (the set
---- is not at hand) for the network of 192 channels. Settings and results are on README.md beside this file.
+--- FOLDER holds the folders mnist and fashion-mnist of IDX files. A run that the file of results has is not made again;
+--- one that was stopped goes on from its file in --out, mid-epoch too. --sets cifar makes up pictures of CIFAR's shape
+--- (the set is not at hand) for the network of 192 channels. Settings and results are on README.md beside this file.
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local pn = require "penumbra"
 local experiment = dofile(here .. "/../continual/experiment.lua")
@@ -81,8 +81,8 @@ local function run(job)
     objective = job.objective, prior_precision = 100, seed = job.seed, rate = option.rate, draws = option.draws }
   local path = ("%s/%s_%s_%d_%d.run"):format(option.out, job.set, job.method, job.seed, job.epochs)
   local clock, steps = os.clock(), job.epochs * math.ceil(set.train[1]:size(1) / option.batch)
-  local run_of = m:fit { data = set.train, epochs = job.epochs, batch_size = option.batch, seed = job.seed, lr = option.lr,
-    schedule = job.schedule == "cosine" and pn.optim.cosine(option.lr, option.lr / 100, steps) or nil,
+  local run_of = m:fit { data = set.train, epochs = job.epochs, batch_size = option.batch, seed = job.seed,
+    lr = option.lr, schedule = job.schedule == "cosine" and pn.optim.cosine(option.lr, option.lr / 100, steps) or nil,
     checkpoint = not option.quick and path or nil, resume = not option.quick or nil,
     on_epoch = function(s)
       local text = ("%s %s %d: epoch %d, loss %.4f"):format(job.set, job.method, job.seed, s.epoch, s.loss)

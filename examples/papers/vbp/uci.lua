@@ -6,14 +6,16 @@
 ---     penumbra uci.lua --data FOLDER --results runs.txt --show          the tables of what there is
 ---     penumbra uci.lua --data FOLDER --results runs.txt --minutes 9     stops after the run in which that time is over
 ---
---- FOLDER holds NAME.csv.gz, the target last, and NAME.test_splits.txt, a split a line. A run that the file of results has
---- is not made again. Settings, choices and results are on README.md beside this file; without --data a table is made up.
+--- FOLDER holds NAME.csv.gz, the target last, and NAME.test_splits.txt, a split a line. A run that the file of results
+--- has is not made again. Settings, choices and results are on README.md beside this file; without --data a table is
+--- made up.
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local pn = require "penumbra"
 local experiment = dofile(here .. "/../continual/experiment.lua")
 
-local option = experiment.options({ data = "", results = "", sets = "boston,concrete,energy,yacht,wine,kin8nm,power,naval,"
-  .. "protein", splits = 20, methods = "vbp,clt,local,dropout,map", steps = 12000, lr = 0.01, schedule = "cosine",
+local option = experiment.options({ data = "", results = "",
+  sets = "boston,concrete,energy,yacht,wine,kin8nm,power,naval,protein", splits = 20,
+  methods = "vbp,clt,local,dropout,map", steps = 12000, lr = 0.01, schedule = "cosine",
   rate = 0.05, draws = 100, minutes = 1e9, show = false, part = "1/1" },
   { sets = "yacht", splits = 2, steps = 100, draws = 10 })
 

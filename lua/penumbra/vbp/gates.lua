@@ -4,6 +4,7 @@
 -- help: none
 local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
+local nn = require "penumbra.nn"
 local parameters = require "penumbra.nn.parameters"
 
 local gates = {}
@@ -108,7 +109,7 @@ function gates.moments(net, mean, variance, sharpness, approximate)
   local total
   local m, v = net:moments(mean, variance, function(layer)
     local row = rows[layer:type()]
-    return row and require "penumbra.nn".module {
+    return row and nn.module {
       kl = function() return 0 end,
       moments = function(_, f, spread)
         if spread then
@@ -143,7 +144,7 @@ function gates.generate(net, x, sharpness, generator)
   local list = {}
   local drawn = parameters.map_layers(net, function(layer)
     local row = rows[layer:type()]
-    return row and require "penumbra.nn".module {
+    return row and nn.module {
       forward = function(_, f)
         local z = {}
         for k, at in ipairs(row.inputs(layer, f)) do

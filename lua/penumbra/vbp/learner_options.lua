@@ -4,6 +4,7 @@
 local core = require "penumbra.core"
 local heads = require "penumbra.vbp.likelihood_heads"
 local methods_of = require "penumbra.vbp.method_rows"
+local nn = require "penumbra.nn"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local priors = require "penumbra.vbp.weight_prior"
@@ -136,7 +137,6 @@ end
 
 --- network(where, given): a network of certain parameters, or the one that a function makes.
 function learner_options.network(where, given)
-  local nn = require "penumbra.nn"
   local net = type(given) == "function" and given() or given
   if not nn.is_network(net) then
     core.error(("%s: network must be a layer, a sequential, a module, or a function that makes one, got %s"):format(

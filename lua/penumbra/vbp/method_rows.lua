@@ -17,10 +17,10 @@
 --- o: the learner's options, and {weights = names of parameters with a prior, prior_row =, prior_scale =}.
 -- help: none
 local core = require "penumbra.core"
-local bayesian = require "penumbra.nn.bayesian"
+local dist = require "penumbra.distribution"
 local gates = require "penumbra.vbp.gates"
+local nn = require "penumbra.nn"
 local parameters = require "penumbra.nn.parameters"
-local predict = require "penumbra.nn.predict"
 
 local rows = {}
 
@@ -40,8 +40,8 @@ end
 -- The network with normal posteriors over all parameters that have a prior; logarithms of variances start normal with
 -- mean o.log_variance and deviation o.spread (3.5.4).
 local function with_posterior(net, o)
-  local prior = require "penumbra.distribution".normal(0, o.prior_scale)
-  local made = bayesian.bayesian(net, { posterior_scale = math.exp(o.log_variance / 2), estimator = o.estimator,
+  local prior = dist.normal(0, o.prior_scale)
+  local made = nn.bayesian(net, { posterior_scale = math.exp(o.log_variance / 2), estimator = o.estimator,
     prior = function(name) return o.weights[name] and prior or false end })
   for _, name in ipairs(made.names) do
     local p = made.log_scale[name]
@@ -96,11 +96,11 @@ rows.clt = closed("moment matching under a normal law of the pre-activations (de
 -- ---- by draws ----
 
 local function draws(net, x, _, count, generator)
-  return predict.predict(net, x, { draws = count, batch_size = math.max(1, x:size(1)), generator = generator })
+  return nn.predict(net, x, { draws = count, batch_size = math.max(1, x:size(1)), generator = generator })
 end
 
 local function drawn_moments(net, x, _, count, generator)
-  return predict.predict(net, x, { draws = count, batch_size = math.max(1, x:size(1)), moments = true,
+  return nn.predict(net, x, { draws = count, batch_size = math.max(1, x:size(1)), moments = true,
     generator = generator })
 end
 
@@ -136,7 +136,6 @@ rows.dropout = {
   doc = "dropout after each activation, in predictions too (Gal & Ghahramani 2016); a point with the prior's penalty",
   point = true,
   make = function(net, o)
-    local nn = require "penumbra.nn"
     return parameters.map_layers(net, function(layer)
       return is_activation(layer) and nn.module {
         inner = layer, dropout = nn.dropout { rate = o.rate, always = true },

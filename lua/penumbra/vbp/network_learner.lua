@@ -50,11 +50,14 @@ local gates = require "penumbra.vbp.gates"
 local heads = require "penumbra.vbp.likelihood_heads"
 local methods_of = require "penumbra.vbp.method_rows"
 local learner_options = require "penumbra.vbp.learner_options"
+local nn = require "penumbra.nn"
 local normal_outputs = require "penumbra.infer.normal_outputs"
+local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local recording = require "penumbra.autodiff.recording"
 local saved = require "penumbra.data.saved"
+local train = require "penumbra.train"
 
 local learner = {}
 local methods = {}
@@ -64,7 +67,6 @@ local class = { __name = "learner", __index = core.namespace("a learner", method
 -- ---- making ----
 
 local function object(o, net)
-  local nn = require "penumbra.nn"
   local dtype = net:parameters()[1]:dtype()
   local noise = core.buffer(core.full({}, o.noise_precision, { dtype = dtype }))
   local whole = nn.module { net = net, noise_precision = noise }
@@ -206,7 +208,7 @@ local function optimiser_of(p, o)
   if o.optimiser ~= nil then
     p.optimiser = o.optimiser
   elseif not p.optimiser then
-    p.optimiser = require "penumbra.optim".adam(p.whole:parameters(), { lr = p.o.lr })
+    p.optimiser = optim.adam(p.whole:parameters(), { lr = p.o.lr })
   end
   if o.lr then
     learner_options.positive("fit", "lr", o.lr)
@@ -227,7 +229,7 @@ function methods:fit(given)
   local p, told, ready = prepared("fit", self, x, y)
   local own = p.o
   local learns = o.data and own.head == heads.normal and own.learn_noise
-  return require "penumbra.train".fit {
+  return train.fit {
     data = { x, ready }, epochs = o.epochs, batch_size = o.batch_size, schedule = o.schedule, seed = o.seed,
     checkpoint = o.checkpoint, checkpoint_every = o.checkpoint_every, resume = o.resume, progress = o.progress,
     compile = o.compile, generator = own.generator, model = o.checkpoint and p.whole or nil,

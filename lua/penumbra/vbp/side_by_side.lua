@@ -26,6 +26,9 @@ local function sorted_out(given)
   all.network = options.required "function"
   all.data, all.epochs = options.required "table", options.required "number"
   local o = options.check("compare", given, all)
+  if type(o.network) ~= "function" then
+    core.error "compare: network must be a function that makes one: each row has its own"
+  end
   for name, value in pairs(o) do
     if known[name] == nil and learner_options.known[name] ~= nil then own[name] = value end
   end

@@ -1,0 +1,217 @@
+-- What stands on the outputs: bounds and predictions of Haussmann (2021), 3.1.7 and 4.2.1, against the document's
+-- numbers, quadrature and draws; and the printed bound, whose sign is wrong.
+local pn = require "penumbra"
+local heads = pn.vbp.likelihoods
+
+local function near(a, b, tolerance, what)
+  a = type(a) == "number" and a or a:item()
+  assert.is_true(math.abs(a - b) <= tolerance, ("%s: %.15g, want %.15g"):format(what or "", a, b))
+end
+
+-- The integral of f(x) N(x; m, v) by Simpson's rule.
+local function expectation(f, m, v)
+  local x = pn.linspace(-12, 12, 48001) * v ^ .5 + m
+  local at = pn.arange(48001)
+  local ends = at:eq(0):logical_or(at:eq(48000)):to "float64"
+  local w = ((x - m):square() / (-2 * v)):exp() * ((at % 2) * 2 + 2 - ends)
+  return ((w * f(x)):sum() / w:sum()):item()
+end
+
+local function told(o)
+  o.where, o.dtype, o.draws = "test", "float64", { train = 1, predict = 100 }
+  o.noise_precision = pn.tensor(o.noise_precision or 1.0)
+  return o
+end
+
+describe("probit", function()
+  local probit = heads.probit
+  local m, v = pn.tensor { { .8 } }, pn.tensor { { .236 } }
+
+  it("has the bound of 3.1.7, which is the log of an integral; the printed one is above it", function()
+    local one, zero = pn.tensor { { 1 } }, pn.tensor { { 0 } }
+    local o = told { out = 1, objective = "bound", noise_precision = 2.0 }
+    near(probit.objectives.bound(one, m, v, o), -.532809678187, 1e-12)
+    -- log of the integral of Phi(s g) e^(E log N(g; f, 1 / b)) over g
+    for _, case in ipairs { { one, 1 }, { zero, -1 } } do
+      local y, s = table.unpack(case)
+      local want = math.log(expectation(function(g) return (g * s):ndtr() end, .8, .5)) - .236
+      near(probit.objectives.bound(y, m, v, o), want, 1e-12)
+    end
+    near(probit.objectives.printed_bound(one, m, v, o), -.0608, 5e-5)
+    near(probit.objectives.printed_bound(one, m, v, o), probit.objectives.bound(one, m, v, o):item() + 2 * .236, 1e-14)
+  end)
+
+  it("sums over outputs, and takes labels as one class against all", function()
+    local o = told { out = 3, objective = "bound", noise_precision = 2.0 }
+    local mean = pn.tensor { { .3, -1, .5 }, { 2, 0, -.4 } }
+    local variance = pn.tensor { { .1, .2, .3 }, { .5, 1, .2 } }
+    local y = probit.prepare(pn.tensor({ 2, 0 }, { dtype = "int64" }), o)
+    assert.same({ { 0, 0, 1 }, { 1, 0, 0 } }, y:totable())
+    for _, name in ipairs { "bound", "log_expected", "expected_log", "printed_bound" } do
+      local whole = probit.objectives[name](y, mean, variance, o)
+      for n = 1, 2 do
+        local total = 0
+        for c = 1, 3 do
+          local function cell(t) return t[n][c]:reshape { 1, 1 } end
+          total = total + probit.objectives[name](cell(y), cell(mean), cell(variance), o):item()
+        end
+        near(whole[n], total, 1e-13, name)
+      end
+    end
+    assert.same(y:totable(), probit.prepare(y, o):totable())
+  end)
+
+  it("has the log of the expected likelihood (4.4), and apart from it the expected log by quadrature", function()
+    for _, case in ipairs { { .7, 2.3, .650006241717 }, { -1.5, .4, .102446946908 } } do
+      local mean, variance = pn.tensor { { case[1] } }, pn.tensor { { case[2] } }
+      local o = told { out = 1, objective = "log_expected" }
+      local one, zero = pn.tensor { { 1 } }, pn.tensor { { 0 } }
+      near(probit.objectives.log_expected(one, mean, variance, o):exp(), case[3], 1e-12)
+      near(probit.objectives.log_expected(zero, mean, variance, o):exp(), 1 - case[3], 1e-12)
+      near(probit.predict(mean, variance, nil, o).probabilities, case[3], 1e-12)
+      near(probit.log_predictive(zero, mean, variance, nil, o), math.log(1 - case[3]), 1e-11)
+      local want = expectation(function(f) return f:log_ndtr() end, case[1], case[2])
+      near(probit.objectives.expected_log(one, mean, variance, o), want, 1e-8)
+      assert.is_true(want < math.log(case[3])) -- Jensen
+    end
+  end)
+
+  it("predicts with the noise of its margin where the bound has one", function()
+    local o = told { out = 1, objective = "bound", noise_precision = 2.0 }
+    near(probit.predict(m, v, nil, o).probabilities, expectation(function(f) return f:ndtr() end, .8, .5 + .236), 1e-11)
+    local f = .8 + .236 ^ .5 * pn.randn({ 40000, 1, 1 }, { generator = pn.generator(1) })
+    near(probit.predict(m, v, f, o).probabilities, probit.predict(m, v, nil, o).probabilities:item(), 6 * .2 / 200)
+    near(probit.log_predictive(pn.tensor { { 0 } }, m, v, f, o),
+      probit.log_predictive(pn.tensor { { 0 } }, m, v, nil, o):item(), .02)
+  end)
+
+  it("takes the class of the largest mean, which need not be that of the largest probability", function()
+    local o = told { out = 2, objective = "log_expected" }
+    local p = probit.predict(pn.tensor { { 1, .9 } }, pn.tensor { { 5, .01 } }, nil, o)
+    assert.same({ 0 }, probit.classes(p):totable())
+    assert.same({ 1 }, p.probabilities:argmax(-1):totable())
+    local single = probit.predict(pn.tensor { { .2 }, { -.1 } }, pn.ones { 2, 1 }, nil, o)
+    assert.same({ 1, 0 }, probit.classes(single):totable())
+  end)
+end)
+
+describe("categorical", function()
+  local categorical = heads.categorical
+  local m, v = pn.tensor { { 1, 0, -1 } }, pn.tensor { { .3, .2, .5 } }
+  local function label(k) return pn.tensor({ k }, { dtype = "int64" }) end
+
+  it("has the expected log-likelihood to second order", function()
+    local o = told { out = 3, objective = "taylor" }
+    for k = 0, 2 do near(categorical.objectives.taylor(label(k), m, v, o), 1 - k - 1.47997519034, 1e-11) end
+    -- with no variance: the softmax itself, whose log-sum-exp is 1.40760596444
+    near(categorical.objectives.taylor(label(0), m, nil, o), 1 - 1.40760596444, 1e-11)
+  end)
+
+  it("or by draws of the outputs, around the exact value", function()
+    local g = pn.generator(3)
+    local o = told { out = 3, objective = "draws", draw = function(mean, variance, count)
+      return mean + variance:sqrt() * pn.randn({ count, 1, 3 }, { generator = g })
+    end }
+    o.draws = { train = 400000 }
+    local value = categorical.objectives.draws(label(0), m, v, o):item()
+    near(value, 1 - 1.47975415034, 6 * .6 / 400000 ^ .5)
+    assert.is_true(6 * .6 / 400000 ^ .5 < .006)
+  end)
+
+  it("predicts by Taylor, or by draws that come to the exact mean as their number grows", function()
+    local o = told { out = 3, objective = "taylor", predictive = "taylor" }
+    local p = categorical.predict(m, v, nil, o).probabilities[1]
+    for k, want in ipairs { .633612670081, .257719267124, .108668062795 } do near(p[k], want, 1e-12) end
+    near(p:sum(), 1, 1e-15)
+    assert.is_true(categorical.closed(o))
+    near(categorical.log_predictive(label(1), m, v, nil, o), math.log(.257719267124), 1e-11)
+    -- the exact mean by quadrature over a grid of 81^3
+    local grid = pn.linspace(-6, 6, 81)
+    local w = (grid:square() * -.5):exp()
+    w = w / w:sum()
+    local f = pn.stack({ (1 + .3 ^ .5 * grid):reshape { 81, 1, 1 }:broadcast_to { 81, 81, 81 },
+      (.2 ^ .5 * grid):reshape { 1, 81, 1 }:broadcast_to { 81, 81, 81 },
+      (-1 + .5 ^ .5 * grid):reshape { 1, 1, 81 }:broadcast_to { 81, 81, 81 } }, -1)
+    local weight = (w:reshape { 81, 1, 1 } * w:reshape { 1, 81, 1 } * w:reshape { 1, 1, 81 }):unsqueeze(-1)
+    local exact = (f:softmax(-1) * weight):sum { 1, 2, 3 }
+    local errors = {}
+    for k, count in ipairs { 100, 100000 } do
+      local drawn = m + v:sqrt() * pn.randn({ count, 1, 3 }, { generator = pn.generator(4) })
+      local each = drawn:softmax(-1)
+      local q = categorical.predict(m, v, drawn, told { out = 3, predictive = "draws" }).probabilities[1]
+      local error = each:std(1)[1] / count ^ .5
+      assert.is_true(((q - exact) / error):abs():max():item() < 6)
+      errors[k] = error:max():item()
+    end
+    near(errors[1] / errors[2], 1000 ^ .5, 8)
+  end)
+
+  it("refuses labels that are none", function()
+    local o = told { out = 3 }
+    assert.error_matches(function() categorical.prepare(label(3), o) end, "labels from 0 to 2")
+    assert.error_matches(function() categorical.prepare(label(-1), o) end, "labels from 0 to 2")
+    assert.error_matches(function() categorical.prepare(pn.ones { 2 }, o) end, "labels, int64 %[N%]")
+    assert.error_matches(function() heads.probit.prepare(pn.full({ 2, 3 }, .5), o) end, "zeros and ones")
+    assert.error_matches(function() heads.normal.prepare(pn.ones { 2, 2 }, o) end, "each of the 3 outputs")
+  end)
+end)
+
+describe("normal", function()
+  it("averages densities, not logarithms, over draws", function()
+    local o = told { out = 2, objective = "expected_log", noise_precision = 4.0 }
+    local y, f = pn.tensor { { .3, -1 } }, pn.randn({ 7, 1, 2 }, { generator = pn.generator(2) })
+    local each = pn.dist.normal(f, .5):log_prob(y):sum(-1)
+    near(heads.normal.log_predictive(y, f:mean(1), f:var(1, 0), f, o), each:exp():mean():log():item(), 1e-13)
+    local m, v = pn.tensor { { .8, .1 } }, pn.tensor { { .236, 1 } }
+    near(heads.normal.log_predictive(y, m, v, nil, o),
+      pn.dist.normal(m, (v + .25):sqrt()):log_prob(y):sum():item(), 1e-13)
+  end)
+end)
+
+describe("methods side by side", function()
+  local g = pn.generator(8)
+  local x = pn.randn({ 90, 2 }, { generator = g })
+  local y = x[{ {}, 1 }] * 2 + pn.randn({ 90 }, { generator = g }) * .2
+  local function compare(given)
+    local o = { network = function() return pn.nn.mlp({ 2, 8, 1 }, { activation = "relu" }) end, data = { x, y },
+      epochs = 4, batch_size = 30, seeds = { 1, 2 }, rate = .1, lr = .01 }
+    for name, value in pairs(given or {}) do o[name] = value end
+    return pn.vbp.compare(o)
+  end
+
+  it("are a row for each method and seed, the same as a learner alone", function()
+    local r = compare()
+    assert.equal(10, #r)
+    local alone = pn.vbp.learner { network = pn.nn.mlp({ 2, 8, 1 }, { activation = "relu" }), method = "clt", seed = 2,
+      lr = .01 }
+    alone:fit { data = { x, y }, epochs = 4, batch_size = 30, seed = 2, lr = .01 }
+    local found
+    for _, row in ipairs(r) do found = row.method == "clt" and row.seed == 2 and row or found end
+    near(found.log_likelihood, alone:log_predictive(x, y):mean():item(), 0)
+    near(found.bound, alone:bound(x, y).bound, 0)
+    near(found.error, alone:error_rate(x, y):item(), 0)
+    local text = tostring(r)
+    for _, name in ipairs { "vbp", "clt", "local", "dropout", "map" } do assert.matches("\n" .. name .. " ", text) end
+  end)
+
+  it("have means and paired differences with their errors", function()
+    local r = compare { methods = { "vbp", "map" }, seeds = { 1, 2, 3 } }
+    local a, b = {}, {}
+    for _, row in ipairs(r) do table.insert(row.method == "vbp" and a or b, row.log_likelihood) end
+    local d = { a[1] - b[1], a[2] - b[2], a[3] - b[3] }
+    local mean = (d[1] + d[2] + d[3]) / 3
+    local se = (((d[1] - mean) ^ 2 + (d[2] - mean) ^ 2 + (d[3] - mean) ^ 2) / 2 / 3) ^ .5
+    local got = r:difference("vbp", "map", "log_likelihood")
+    near(got.value, mean, 1e-14)
+    near(got.se, se, 1e-14)
+    near(r:mean("map", "log_likelihood").value, (b[1] + b[2] + b[3]) / 3, 1e-14)
+  end)
+
+  it("refuse what they do not know", function()
+    assert.error_matches(function() compare { network = pn.nn.linear(2, 1) } end, "compare: network must be a function")
+    assert.error_matches(function() compare { methods = {} } end, "methods must be a list")
+    assert.error_matches(function() compare { priors = "normal" } end, "did you mean 'prior'")
+    assert.error_matches(function() compare { methods = { "vbp" } }:mean("clt", "error") end, "one of the methods")
+    assert.error_matches(function() compare { methods = { "vbp" } }:mean("vbp", "errors") end, "what must be")
+  end)
+end)

@@ -1,0 +1,136 @@
+-- The variational ReLU network against coordinate ascent one number at a time (spec/golden/vbp/relu_net.py), the exact
+-- evidence of a linear model, its bound at each update, one pass over batches, its file.
+local pn = require "penumbra"
+local golden = dofile "spec/golden/vbp/relu_net.lua"
+
+local function near(a, b, tolerance, what)
+  a = type(a) == "number" and a or a:item()
+  assert.is_true(math.abs(a - b) <= tolerance, ("%s: %.15g, want %.15g"):format(what or "", a, b))
+end
+
+-- The golden net with its first weights: out of a file, where they can be set.
+local function started(dtype)
+  local path = os.tmpname()
+  local layers = {}
+  for l, w in ipairs(golden.start) do
+    local mean = pn.tensor(w, { dtype = dtype })
+    local precision = pn.eye(mean:size(1), { dtype = dtype }) * golden.alpha
+    layers[l] = { mean = mean, precision = precision, prior_mean = mean:zeros_like(), prior_precision = precision }
+  end
+  assert(pn.checkpoint.save(path, { kind = "relu net", layers = layers, sizes = golden.sizes, dtype = dtype, seen = 0,
+    prior_precision = golden.alpha, noise_precision = golden.beta, unit_precision = golden.gamma }))
+  local m = assert(pn.vbp.load_relu_net(path))
+  os.remove(path)
+  return m, path
+end
+
+local function weights_of(m, l)
+  local path = os.tmpname()
+  assert(m:save(path))
+  local found = assert(pn.checkpoint.load(path))
+  os.remove(path)
+  return found.layers[l]
+end
+
+describe("the variational ReLU network", function()
+  local g = pn.generator(3)
+  local x = pn.randn({ 90, 3 }, { generator = g })
+  local y = x[{ {}, 1 }] + x[{ {}, 2 }]:abs() + pn.randn({ 90 }, { generator = g }) * .1
+
+  it("climbs as one number at a time does, to the same bounds and weights", function()
+    local m = started "float64"
+    local r = m:fit { data = { pn.tensor(golden.x), pn.tensor(golden.y) }, max_sweeps = 3 }
+    for k, want in ipairs(golden.bounds) do near(r.bounds[k], want, 1e-8, "bound") end
+    for l, want in ipairs(golden.mean) do
+      near((weights_of(m, l).mean - pn.tensor(want)):abs():max(), 0, 1e-7, "weights")
+    end
+    local m32 = started "float32"
+    local r32 = m32:fit { data = { pn.tensor(golden.x):to "float32", pn.tensor(golden.y) }, max_sweeps = 3 }
+    near(r32.bound, golden.bounds[3], 2e-3)
+  end)
+
+  it("never lowers its bound by an update of weights, inputs or hidden units, at any depth", function()
+    for _, sizes in ipairs { { 3, 12, 1 }, { 3, 8, 7, 1 }, { 3, 5, 5, 5, 1 } } do
+      local m = pn.vbp.relu_net { sizes = sizes, seed = 1, noise_precision = 20, unit_precision = 30 }
+      local r = m:fit { data = { x, y }, max_sweeps = 12, trace = true }
+      local before, fell, seen = nil, 0, {}
+      for _, step in ipairs(r.steps) do
+        if before and step.update == "gates" then
+          fell = fell + (step.bound < before - 1e-9 and 1 or 0)
+        elseif before then
+          assert.is_true(step.bound >= before - 1e-10 * math.abs(before), step.update .. step.layer)
+        end
+        before, seen[step.update] = step.bound, true
+      end
+      assert.same({ weights = true, inputs = true, gates = true, hidden = true }, seen)
+      assert.is_true(fell > 0) -- gates follow E f, not the bound: that they are told apart matters
+      assert.equal(r.bounds[12], r.bound)
+    end
+  end)
+
+  it("without hidden units is linear regression: bound and posterior are exact", function()
+    local m = pn.vbp.relu_net { sizes = { 3, 1 }, prior_precision = .7, noise_precision = 5 }
+    local r = m:fit { data = { x, y }, max_sweeps = 1 }
+    local wide = pn.concatenate({ x, pn.ones { 90, 1 } }, 2)
+    local covariance = wide:matmul(wide:t()) / .7 + pn.eye(90) / 5
+    local law = pn.dist.multivariate_normal { loc = pn.zeros { 90 }, covariance_matrix = covariance }
+    near(r.bound, law:log_prob(y):item(), 1e-8)
+    local p = m:predict(x)
+    local gain = wide:matmul(wide:t()):matmul(covariance:inverse()) / .7
+    near((p.mean:squeeze(2) - gain:matmul(y)):abs():max(), 0, 1e-9)
+    near((p.variance - p.spread - .2):abs():max(), 0, 1e-12)
+  end)
+
+  it("batch by batch without hidden units learns what all data at once say", function()
+    local whole = pn.vbp.relu_net { sizes = { 3, 1 } }
+    whole:fit { data = { x, y }, max_sweeps = 1 }
+    local one_pass = pn.vbp.relu_net { sizes = { 3, 1 } }
+    local bound = 0
+    for from = 1, 90, 25 do
+      local last = math.min(90, from + 24)
+      bound = bound + one_pass:observe(x:slice(1, from, last), y:slice(1, from, last), { max_sweeps = 1 }).bound
+    end
+    local m, v = whole:moments(x)
+    local own_m, own_v = one_pass:moments(x)
+    near((m - own_m):abs():max(), 0, 1e-9)
+    near((v - own_v):abs():max(), 0, 1e-10)
+    near(bound, pn.vbp.relu_net { sizes = { 3, 1 } }:fit { data = { x, y }, max_sweeps = 1 }.bound, 1e-7)
+  end)
+
+  it("learns, all at once and in one pass, labels too", function()
+    local labels = x[{ {}, 1 }]:gt(0):to "int64" + x[{ {}, 2 }]:gt(.3):to "int64"
+    local m = pn.vbp.relu_net { sizes = { 3, 20, 3 }, seed = 2, unit_precision = 100 }
+    m:fit { data = { x, labels }, max_sweeps = 30 }
+    assert.is_true(m:classes(x):ne(labels):to("float64"):mean():item() < .15)
+    local online = pn.vbp.relu_net { sizes = { 3, 20, 3 }, seed = 2, unit_precision = 100 }
+    for from = 1, 90, 15 do online:observe(x:slice(1, from, from + 14), labels:slice(1, from, from + 14)) end
+    assert.is_true(online:classes(x):ne(labels):to("float64"):mean():item() < .15)
+  end)
+
+  it("comes back from its file and goes on to the same bits", function()
+    local m = pn.vbp.relu_net { sizes = { 3, 6, 1 }, seed = 4 }
+    m:observe(x:slice(1, 1, 40), y:slice(1, 1, 40))
+    local path = os.tmpname()
+    assert(m:save(path))
+    local other = assert(pn.vbp.load_relu_net(path))
+    m:observe(x:slice(1, 41, 90), y:slice(1, 41, 90))
+    other:observe(x:slice(1, 41, 90), y:slice(1, 41, 90))
+    near((m:moments(x) - other:moments(x)):abs():max(), 0, 1e-12)
+    assert(pn.save(path, { a = pn.ones { 2 } }))
+    assert.is_nil((pn.vbp.load_relu_net(path)))
+    os.remove(path)
+  end)
+
+  it("refuses what it cannot take, and is then as it was", function()
+    local m = pn.vbp.relu_net { sizes = { 3, 6, 1 }, seed = 4 }
+    local before = m:moments(x):totable()
+    local bad = y * 1
+    assert.error_matches(function() m:observe(x, pn.where(pn.arange(90):eq(3), 0 / 0, bad)) end, "y must be finite")
+    assert.error_matches(function() m:observe(x:slice(2, 1, 2), y) end, "x must be float64 %[N, 3%]")
+    assert.error_matches(function() m:observe(x, y:slice(1, 1, 5)) end, "y must be labels")
+    assert.error_matches(function() pn.vbp.relu_net { sizes = { 3 } } end, "at least two")
+    assert.error_matches(function() pn.vbp.relu_net { sizes = { 3, 0 } } end, "sizes%[2%]")
+    assert.error_matches(function() pn.vbp.relu_net { sizes = { 3, 1 }, unit_precision = 0 } end, "unit_precision must")
+    assert.same(before, m:moments(x):totable())
+  end)
+end)
