@@ -4,7 +4,7 @@
 --- and N times less ("mean").
 ---
 ---     penumbra ood.lua --mnist FOLDER --fashion FOLDER --notmnist FOLDER --results runs.txt [--epochs 20] [--seeds 3]
----     penumbra ood.lua ... --methods edl,bedl_pac --images 6000       a part of the images to train on
+---     penumbra ood.lua ... --methods edl,bedl_pac --images 6000 --test 2000     fewer images to train on, and to test
 ---     penumbra ood.lua --results runs.txt --show                      the table of what there is
 ---
 --- A FOLDER holds train-images-idx3-ubyte.gz ... or, of what is outside, t10k-images-idx3-ubyte.gz alone, whose 10,000
@@ -17,7 +17,7 @@ local nn = pn.nn
 
 local option = experiment.options({ mnist = "", fashion = "", notmnist = "", results = "",
   methods = "dropout,local,clt,edl,bedl,bedl_pac,bedl_pac_mean", seeds = 3, epochs = 20, batch = 100, lr = 1e-3,
-  images = 60000, rate = 0.5, draws = 5, delta = 0.1, show = false, part = "1/1", minutes = 1e9 },
+  images = 60000, test = 10000, rate = 0.5, draws = 5, delta = 0.1, show = false, part = "1/1", minutes = 1e9 },
   { seeds = 1, epochs = 1, images = 200, batch = 50, methods = "dropout,edl,bedl,bedl_pac,bedl_pac_mean" })
 
 -- error on MNIST in per cent and ECDF-AUC on Fashion-MNIST of the document
@@ -56,9 +56,9 @@ local function load_data()
     data = { train = generated(option.images), test = generated(100), outside = { rings = generated(100, true) } }
     return data
   end
-  data = { train = load(option.mnist, "train", option.images), test = load(option.mnist, "t10k"), outside = {} }
+  data = { train = load(option.mnist, "train", option.images), test = load(option.mnist, "t10k", option.test), outside = {} }
   for _, name in ipairs { "fashion", "notmnist" } do
-    if option[name] ~= "" then data.outside[name] = load(option[name], "t10k") end
+    if option[name] ~= "" then data.outside[name] = load(option[name], "t10k", option.test) end
   end
   return data
 end
@@ -113,7 +113,8 @@ end
 local methods, jobs = experiment.words(option.methods), {}
 for seed = 1, option.seeds do
   for _, method in ipairs(methods) do
-    jobs[#jobs + 1] = { method = method, seed = seed, epochs = option.epochs, images = option.images }
+    jobs[#jobs + 1] = { method = method, seed = seed, epochs = option.epochs, images = option.images,
+      test = option.test }
   end
 end
 local all = experiment.runs { option = option, jobs = jobs, run = run, order = { "method", "seed", "epochs", "images" } }
