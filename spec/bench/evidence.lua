@@ -1,13 +1,16 @@
 --- What a method costs for a datum, in forward passes of the same network without uncertainty (Haussmann 2021, table
---- 5.4): moments, evidential predictions by 5 and by 50 draws of the outputs alone, draws of the weights, a certificate's
---- passes. LeNet5 with strides and a dense network, float32, batches of 100, replayed where a script would.
+--- 5.4): moments, evidential predictions by 5 and by 50 draws of the outputs alone, draws of the weights, a
+--- certificate's passes. LeNet5 with strides and a dense network, float32, batches of 100, replayed where a script
+--- would.
 local pn = require "penumbra"
 local nn, dist = pn.nn, pn.dist
 
 local o32 = { dtype = "float32" }
 
 local function lenet(rule)
-  local function conv(from, to) return nn.conv2d(from, to, { kernel = 5, stride = 2, init = "he", dtype = "float32" }) end
+  local function conv(from, to)
+    return nn.conv2d(from, to, { kernel = 5, stride = 2, init = "he", dtype = "float32" })
+  end
   local function relu() return nn.relu { rule = rule } end
   return nn.sequential { conv(1, 20), relu(), conv(20, 50), relu(), nn.flatten(), nn.linear(800, 500, o32), relu(),
     nn.linear(500, 10, o32) }

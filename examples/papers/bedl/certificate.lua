@@ -86,8 +86,9 @@ local net = assert(networks[option.network], "network must be dense or lenet")(o
 local draws = option.draws > 0 and option.draws or option.network == "dense" and 5 or 300
 local clock = os.clock()
 local m = pac.train(net, train, { bound = option.bound, split = option.split, seed = option.seed,
-  prior_epochs = option.prior_epochs, epochs = option.epochs, batch_size = option.batch, prior_scale = option.prior_scale,
-  prior_lr = option.prior_lr, lr = option.lr, checkpoint = option.run ~= "" and option.run or nil,
+  prior_epochs = option.prior_epochs, epochs = option.epochs, batch_size = option.batch,
+  prior_scale = option.prior_scale, prior_lr = option.prior_lr, lr = option.lr,
+  checkpoint = option.run ~= "" and option.run or nil,
   resume = option.run ~= "" or nil, estimator = option.network == "dense" and "local" or "flipout",
   on_epoch = function(stage, s)
     if not option.quick then print(("%s, epoch %d: %.5f"):format(stage, s.epoch, s.loss)) end

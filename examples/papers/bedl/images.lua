@@ -1,5 +1,5 @@
---- Two convolutions of 96 filters on MNIST (Haussmann 2021, table 5.3): BEDL and BEDL-PAC; the document has .91 and .63 %
---- of errors, beside Gaussian processes' 1.21 to 0.84 that it cites.
+--- Two convolutions of 96 filters on MNIST (Haussmann 2021, table 5.3): BEDL and BEDL-PAC; the document has .91 and
+--- .63 % of errors, beside Gaussian processes' 1.21 to 0.84 that it cites.
 ---
 ---     penumbra images.lua --data FOLDER --results runs.txt [--epochs 50] [--methods bedl,bedl_pac] [--images 60000]
 ---     penumbra images.lua --results runs.txt --show
@@ -63,7 +63,8 @@ for seed = 1, option.seeds do
     jobs[#jobs + 1] = { method = method, seed = seed, epochs = option.epochs, images = option.images }
   end
 end
-local all = experiment.runs { option = option, jobs = jobs, run = run, order = { "method", "seed", "epochs", "images" } }
+local order = { "method", "seed", "epochs", "images" }
+local all = experiment.runs { option = option, jobs = jobs, run = run, order = order }
 local report = experiment.report(option, "images")
 report "method          seed  images  epochs  error %%   log-likelihood   the document, 50 epochs"
 for _, r in ipairs(all) do

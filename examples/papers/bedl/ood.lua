@@ -1,7 +1,7 @@
 --- Digits against pictures of other things (Haussmann 2021, table 5.2): LeNet5 with strides on MNIST by six methods;
 --- error on MNIST, ECDF-AUC of the entropy on Fashion-MNIST and notMNIST, and beside it what it must be read with: the
---- entropy and the likelihood on MNIST itself. BEDL-PAC in both forms of its divergence: as the document prints it ("sum"),
---- and N times less ("mean").
+--- entropy and the likelihood on MNIST itself. BEDL-PAC in both forms of its divergence: as the document prints it
+--- ("sum"), and N times less ("mean").
 ---
 ---     penumbra ood.lua --mnist FOLDER --fashion FOLDER --notmnist FOLDER --results runs.txt [--epochs 20] [--seeds 3]
 ---     penumbra ood.lua ... --methods edl,bedl_pac --images 6000 --test 2000     fewer images to train on, and to test
@@ -56,7 +56,8 @@ local function load_data()
     data = { train = generated(option.images), test = generated(100), outside = { rings = generated(100, true) } }
     return data
   end
-  data = { train = load(option.mnist, "train", option.images), test = load(option.mnist, "t10k", option.test), outside = {} }
+  data = { outside = {}, train = load(option.mnist, "train", option.images),
+    test = load(option.mnist, "t10k", option.test) }
   for _, name in ipairs { "fashion", "notmnist" } do
     if option[name] ~= "" then data.outside[name] = load(option[name], "t10k", option.test) end
   end
@@ -71,7 +72,8 @@ end
 
 local function learner(method, seed)
   local name, form = method:match "^(bedl_pac)_(%a+)$"
-  local o = { method = name or method, network = network(), seed = seed, likelihood = "categorical", draws = option.draws }
+  local o = { method = name or method, network = network(), seed = seed, likelihood = "categorical",
+    draws = option.draws }
   if pn.vbp.methods[method] then
     -- one weight draw, or one of the outputs, a step; the divergence of the weights with precision 100
     o.objective, o.draws, o.rate = "draws", { train = 1, predict = option.draws }, option.rate
@@ -117,7 +119,8 @@ for seed = 1, option.seeds do
       test = option.test }
   end
 end
-local all = experiment.runs { option = option, jobs = jobs, run = run, order = { "method", "seed", "epochs", "images" } }
+local order = { "method", "seed", "epochs", "images" }
+local all = experiment.runs { option = option, jobs = jobs, run = run, order = order }
 
 -- ---- the table ----
 
@@ -131,7 +134,7 @@ local function mean(method, what)
   return value, se, #list
 end
 
-report("error, likelihood and entropy inside; ECDF-AUC outside, from 0 (uniform) to %.4f (certain); AUC, FPR at 95 %%", K)
+report("error, likelihood, entropy inside; outside ECDF-AUC from 0 (uniform) to %.4f (certain), AUC, FPR at 95 %%", K)
 for _, name in ipairs { "fashion", "notmnist", "rings" } do
   if all[1] and all[1]["ecdf_" .. name] then
     report("%-15s  n  error %%         log-lik.  entropy   ECDF-AUC          AUC     FPR     %s", name,

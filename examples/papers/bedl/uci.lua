@@ -81,8 +81,8 @@ local function fitted(about, method, chosen, seed, train, test)
   local columns, epochs = train[1]:size(2), option.epochs
   local m
   if evidential[method] then
-    local o = { method = method, likelihood = "normal", seed = seed, noise_precision = option.beta, delta = option.delta,
-      network = pn.nn.mlp({ columns, about[3], 2 }, { activation = "relu" }) }
+    local o = { method = method, likelihood = "normal", seed = seed, noise_precision = option.beta,
+      delta = option.delta, network = pn.nn.mlp({ columns, about[3], 2 }, { activation = "relu" }) }
     for name, v in pairs(chosen or {}) do o[name] = v end
     m = pn.evidential.learner(o)
   else
