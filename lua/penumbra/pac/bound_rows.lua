@@ -17,6 +17,7 @@
 ---   own(where, given)      the value, of rows that take other arguments
 -- help: none
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local rows = {}
 for name, row in pairs(require "penumbra.pac.path_bounds") do rows[name] = row end
@@ -149,6 +150,27 @@ rows.germain = {
   log_moment = function(n, o) return o.log_constant or n end,
   exponent = function(q, p, n) return (p - q):square() * n end,
   value = function(q, c, n) return q + (c / n):sqrt() end,
+}
+
+-- ---- the mean over a posterior, by draws ----
+
+local draw_options = { risk = options.required(), draws = options.required "number",
+  delta = options.required "number" }
+
+rows.draws = {
+  formula = "largest p with kl(r || p) <= log(1 / delta) / m", least = 1, needs = { "risk", "draws" },
+  source = "Hoeffding 1963, theorem 1; Langford & Caruana 2002",
+  holds = "the mean of a loss over a posterior, whose mean over m = draws independent draws is r, is at most the value",
+  own = function(where, given)
+    local o = options.check(where, given, draw_options)
+    options.whole(where, "draws", o.draws, 1)
+    if not (o.delta > 0 and o.delta < 1) then
+      core.error(("%s: delta must lie strictly between 0 and 1, got %s"):format(where, tostring(o.delta)))
+    end
+    local risk = options.numbers(where, "risk", o.risk)
+    risk = core.is_tensor(risk) and risk or core.tensor(risk)
+    return core.bernoulli_kl_inverse(risk, core.full({}, math.log(1 / o.delta) / o.draws, { dtype = risk:dtype() }))
+  end,
 }
 
 -- ---- empirical Bernstein ----

@@ -28,7 +28,7 @@ local row_meta = {}
 
 function row_meta:__tostring()
   return ("%s\n  %s\n  source  %s\n  needs   %s; n >= %d\n  holds   with probability 1 - delta over n independent "
-    .. "data, %s"):format(self.name, self.formula, self.source, table.concat(self.needs, ", "), self.least, self.holds)
+    .. "data (or m draws), %s"):format(self.name, self.formula, self.source, table.concat(self.needs, ", "), self.least, self.holds)
 end
 
 --- describe([name]): what a bound is, as a table {name, formula, source, needs, options, holds, least} that prints; of
@@ -173,21 +173,13 @@ end
 
 -- ---- a stochastic predictor by draws ----
 
-local draw_options = { risk = options.required(), draws = options.required "number",
-  delta = options.required "number" }
-
 --- draws_bound{risk =, draws =, delta =}: what the mean over the posterior of a loss in [0, 1] is at most, with
 --- probability 1 - delta over `draws` independent draws of the weights whose mean loss is `risk`: the largest p with
 --- kl(risk || p) <= log(1 / delta) / draws (Chernoff; Hoeffding 1963, theorem 1). Draws need not have one law: with
 --- weights drawn anew for each datum the terms are independent and not identical, and theorem 1 bounds their mean all
 --- the same, so that each term counts as a draw. (Langford & Caruana 2002 take log(2 / delta), for both sides.)
 function risk_bounds.draws_bound(given)
-  local o = options.check("draws_bound", given, draw_options)
-  options.whole("draws_bound", "draws", o.draws, 1)
-  risk_bounds.check_delta("draws_bound", o.delta)
-  local risk = options.numbers("draws_bound", "risk", o.risk)
-  risk = core.is_tensor(risk) and risk or core.tensor(risk)
-  return core.bernoulli_kl_inverse(risk, core.full({}, math.log(1 / o.delta) / o.draws, { dtype = risk:dtype() }))
+  return rows.draws.own("draws_bound", given)
 end
 
 return risk_bounds
