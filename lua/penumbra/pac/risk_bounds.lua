@@ -27,8 +27,10 @@ end
 local row_meta = {}
 
 function row_meta:__tostring()
-  return ("%s\n  %s\n  source  %s\n  needs   %s; n >= %d\n  holds   with probability 1 - delta over n independent "
-    .. "data (or m draws), %s"):format(self.name, self.formula, self.source, table.concat(self.needs, ", "), self.least, self.holds)
+  local lines = { self.name, "  " .. self.formula, "  source  " .. self.source,
+    ("  needs   %s; n >= %d"):format(table.concat(self.needs, ", "), self.least),
+    "  holds   with probability 1 - delta over n independent data (or m draws), " .. self.holds }
+  return table.concat(lines, "\n")
 end
 
 --- describe([name]): what a bound is, as a table {name, formula, source, needs, options, holds, least} that prints; of
