@@ -333,6 +333,7 @@ describe("a name of a file", function()
       resumed = function() return pn.checkpoint.load(named) end,
       learner = function() return pn.continual.load(named, { network = nn.linear(1, 1) }) end,
       vbp = function() return pn.vbp.load(named, { network = nn.linear(1, 1) }) end,
+      evidential = function() return pn.evidential.load(named, { network = nn.linear(1, 2) }) end,
       relu_net = function() return pn.vbp.load_relu_net(named) end,
       forecaster = function() return pn.models.load(named) end } do
       local ok, message = pcall(f)

@@ -202,7 +202,7 @@ makers.edl = function(o)
       forward = function(self, x, generator) return self.net(x, generator) end }
   end
   function state.share()
-    return o.annealing == "none" and 1 or core.minimum(state.epochs / o.anneal_epochs, state.epochs:ones_like())
+    return o.annealing == "none" and 1 or (state.epochs / o.anneal_epochs):clamp(0, 1)
   end
   function row.after_epoch() state.epochs:set(state.epochs:detach() + 1) end
   return row
