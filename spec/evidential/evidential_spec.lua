@@ -236,6 +236,19 @@ describe("an evidential learner", function()
     end
   end)
 
+  it("takes the same steps replayed and not", function()
+    for _, case in ipairs { { "blnn" }, { "edl" }, { "bedl" }, { "bedl_hyper" }, { "bedl_pac" },
+        { "bedl_pac", "normal" }, { "bedl_hyper", "normal" } } do
+      local losses = {}
+      for k, compile in ipairs { true, false } do
+        local m = evidential.learner { network = net(), method = case[1], likelihood = case[2], seed = 5, lr = 0.01 }
+        local target = case[2] and x[{ {}, 1 }] or y
+        losses[k] = m:fit({ data = { x, target }, epochs = 3, batch_size = 40, seed = 1, compile = compile }).history
+      end
+      for k = 1, 3 do near(losses[2][k], losses[1][k], 1e-10 * math.abs(losses[2][k]), case[1]) end
+    end
+  end)
+
   it("tracks the noise of numbers", function()
     local g = pn.generator(12)
     local u = pn.rand({ 800, 1 }, { generator = g }) * 4 - 2

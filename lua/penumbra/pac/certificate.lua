@@ -31,6 +31,9 @@
 ---                 pn.pac.train
 ---   batch_size, generator
 ---
+--- What was chosen by looking at certificates on these data (a scale, a network) costs a share of delta for each choice
+--- that there was; what was chosen on prior_data costs nothing.
+---
 --- Refused, with the reason: data that the prior saw, losses without bounds, networks whose output for a datum depends
 --- on others (batch statistics), priors that are trained with the posterior, parameters without a prior, divergences
 --- that are estimates. Perez-Ortiz, Rivasplata, Shawe-Taylor & Szepesvari 2021; Langford & Caruana 2002.
