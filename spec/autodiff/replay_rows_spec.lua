@@ -486,8 +486,8 @@ end
 describe("replayed training steps of", function()
   local pipe = assert(io.popen "find examples -name '*.lua' | LC_ALL=C sort")
   for path in pipe:lines() do
-    -- forecasters have a loop of their own: spec/models/forecaster_spec.lua; evidential learners draw from generators of
-    -- their own: spec/evidential
+    -- forecasters have a loop of their own (spec/models/forecaster_spec.lua), evidential learners a generator
+    -- (spec/evidential)
     local own = path:find "deep_filters" or path:find "papers/bedl"
     if (contains(path, "fit {") or contains(path, "fit{")) and not own then
       it(path .. " are the eager ones", function()
