@@ -390,6 +390,11 @@ PN_API pn_tensor *pn_betainc(pn_context *c, pn_tensor *a, pn_tensor *b, pn_tenso
 PN_API pn_tensor *pn_betaincc(pn_context *c, pn_tensor *a, pn_tensor *b, pn_tensor *x);
 /* x with I_x(a, b) = p; differentiable once in all three. */
 PN_API pn_tensor *pn_betaincinv(pn_context *c, pn_tensor *a, pn_tensor *b, pn_tensor *p);
+/* q log(q / p) + (1 - q) log((1 - q) / (1 - p)), the divergence of two events. */
+PN_API pn_tensor *pn_bernoulli_kl(pn_context *c, pn_tensor *q, pn_tensor *p);
+/* What pn_bernoulli_kl <= bound allows, never inside the exact value: which = 0, 1 the largest, smallest p of q = x; 2,
+ * 3 the largest, smallest q of p = x. PN_DOMAIN. */
+PN_API pn_tensor *pn_bernoulli_kl_inverse(pn_context *c, pn_tensor *x, pn_tensor *bound, int which);
 /* The logarithm of one Gamma(a, 1) draw per element of a, differentiable once in a (implicitly, at a fixed
  * quantile). rng NULL: the context's. */
 PN_API pn_tensor *pn_log_gamma_draw(pn_context *c, pn_rng *rng, pn_tensor *a);

@@ -480,8 +480,10 @@ function metrics.pixel_accuracy(a, b)
   return a:eq(b):to("float64"):mean { -2, -1 }
 end
 
-for name, f in pairs(require "penumbra.metrics.classification") do
-  metrics[name] = f
+for _, part in ipairs { "classification", "out_of_distribution" } do
+  for name, f in pairs(require("penumbra.metrics." .. part)) do
+    metrics[name] = f
+  end
 end
 
 return metrics

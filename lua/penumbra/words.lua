@@ -36,6 +36,7 @@
 ---     compile        whether the step is captured and replayed
 ---     estimator      which estimate of an objective or a gradient, by name
 ---     objective      what is maximised, by name
+---     loss           a function of data that gives what is minimised
 ---     gradient       how a resampling step passes gradients on, by name
 ---     start          where something begins: values, or the way they are found, by name
 ---     init           what draws or sets the first values
@@ -99,8 +100,21 @@
 ---     noise          of observations: how it is parameterised, or its scale
 ---     noise_scale    its standard deviation
 ---     noise_variance its variance
----     noise_precision     one over it
+---     noise_precision     the reciprocal of that
 ---     noise_inside   whether the noise counts as part of the model's own variance
+---     variance       a variance
+---     delta          the probability with which a guarantee may fail; of a transformation, by how much it shifts
+---     risk           mean loss of data, in [0, 1]
+---     kl             a divergence KL(Q || P) that is known, or whether it is taken; divergence: how one is taken
+---     divergence     see kl
+---     log_likelihood log of the probability of data
+---     log_constant   log of a bound on an exponential moment, or how it is chosen
+---     rate           of dropout, of a gamma law, of forgetting
+---     evidence       how outputs become concentrations, by name; limit: where they are cut
+---     limit          see evidence
+---     bound          of what, by name; bound_options: what it takes beside
+---     bound_options  see bound
+---     prior_scale    standard deviation of a prior
 ---     alpha          of a Renyi divergence or of a decay
 ---     offset         what is added
 ---     p              an order

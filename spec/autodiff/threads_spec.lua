@@ -98,7 +98,8 @@ local large = {
 }
 -- Rows whose elements cost much: as few as a loop still deals to threads, which is above 32768 (src/tensor/shape.c).
 local slow = { polygamma = true, gammaincinv = true, gammainccinv = true, gammainc = true, gammaincc = true,
-  expintx = true, betaincinv = true, betainc = true, betaincc = true, von_mises_icdf = true, von_mises_cdf = true }
+  expintx = true, betaincinv = true, betainc = true, betaincc = true, von_mises_icdf = true, von_mises_cdf = true,
+  bernoulli_kl_inverse = true }
 
 describe("with any number of threads", function()
   for _, row in ipairs(rows.op) do

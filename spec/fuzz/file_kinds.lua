@@ -414,6 +414,28 @@ for name, o in pairs { hard = {}, soft = { sharpness = 5, gate_kl = "exact", met
   }
 end
 
+for name, o in pairs { edl = { method = "edl" }, pac = { method = "bedl_pac", likelihood = "normal" } } do
+  local function two() return nn.mlp({ 2, 3, 2 }, { activation = "relu" }) end
+  local targets = name == "edl" and y:gt(0):to "int64" or y
+  kinds["evidential_" .. name] = {
+    make = function(path)
+      local m = pn.evidential.learner { network = two, method = o.method, likelihood = o.likelihood, seed = 1 }
+      m:fit { data = { x, targets }, epochs = 1 }
+      assert(m:save(path))
+    end,
+    load = function(path)
+      local row = pn.evidential.row(o.method, { likelihood = o.likelihood })
+      return pn.restore(path, { network = two, method = row, likelihood = row.likelihood })
+    end,
+    use = function(m)
+      m:predict(x)
+      m:log_predictive(x, targets)
+      m:fit { data = { x, targets }, epochs = 1 }
+      m:save(again)
+    end,
+  }
+end
+
 kinds.relu_net = {
   make = function(path)
     local m = pn.vbp.relu_net { sizes = { 2, 3, 1 }, seed = 1 }

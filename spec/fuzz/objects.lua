@@ -164,6 +164,23 @@ local made = {
   gap_report = function()
     return pn.gap.measure(pn.models.deep_state { hidden = 2 }, nil, { y = pn.ones { 3, 2, 1 } })
   end,
+  evidential_learner = function()
+    local l = pn.evidential.learner { network = pn.nn.mlp({ 1, 2, 2 }, { activation = "relu" }), seed = 1,
+      method = "edl" }
+    l:fit { data = { pn.ones { 4, 1 }, pn.ones({ 4 }, { dtype = "int64" }) }, epochs = 1 }
+    return l
+  end,
+  certified = function()
+    return pn.pac.train(pn.nn.linear(1, 2), { pn.ones { 20, 1 }, pn.ones({ 20 }, { dtype = "int64" }) },
+      { prior_epochs = 1, epochs = 1, on_epoch = hold })
+  end,
+  certificate = function()
+    return pn.pac.certificate(pn.nn.bayesian(pn.nn.linear(1, 2)), { pn.ones { 20, 1 },
+      pn.ones({ 20 }, { dtype = "int64" }) }, { draws = 1, prior_data = false, losses = { "error",
+      { name = "own", range = { 0, 1 }, loss = function(f, y) hold(f, y) return y * 0 end } } })
+  end,
+  bound_row = function() return pn.pac.describe "maurer" end,
+  ood = function() return pn.metrics.ood(pn.full({ 3, 2 }, 0.5), pn.full({ 3, 2 }, 0.5)) end,
   vbp_learner = function()
     local l = pn.vbp.learner { network = pn.nn.mlp({ 1, 2, 1 }, { activation = "relu" }), seed = 1, sharpness = 5,
       gate_kl = "exact" }

@@ -80,6 +80,10 @@ double pni_von_mises_slope(double x, double z); /* dz/dx at fixed cdf */
 /* log probability of angles from a up to b <= a + 2 pi, and its derivative in x */
 void pni_von_mises_log_mass(double x, double a, double b, double out[2]);
 
+/* special_divergence.c: of two events of probability q and p, and what it allows */
+double pni_bernoulli_kl(double q, double p);
+double pni_bernoulli_kl_inverse(int which, double x, double c); /* which = 0 .. 3 */
+
 /* special_expint.c */
 double pni_expintx(double x);            /* e^x E_1(x), x >= 0 */
 double pni_expint_tail(int n, double x); /* e^x Gamma(1 - n, x), n >= 1 */

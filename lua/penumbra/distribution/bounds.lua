@@ -263,34 +263,14 @@ end
 
 -- ---- the inverse of the divergence of two events ----
 
-local function bernoulli_kl(q, p)
-  return q:xlogy(q) - q:xlogy(p) + (1 - q):xlogy(1 - q) - (1 - q):xlogy(1 - p)
-end
-
---- bernoulli_inverse(q, c): the largest p with KL(Bernoulli(q) || Bernoulli(p)) <= c, by bisection: what a PAC-Bayes
---- bound on that divergence says of a risk (Maurer 2004); never above q + sqrt(c / 2), Pinsker's bound. With gradients
---- to q and c > 0; NaN where q is outside [0, 1] or c is negative. Tensors and numbers broadcast.
+--- bernoulli_inverse(q, c): the largest p with KL(Bernoulli(q) || Bernoulli(p)) <= c: what a PAC-Bayes bound on that
+--- divergence says of a risk (Maurer 2004); never above q + sqrt(c / 2), Pinsker's bound, and never below the exact
+--- value. With gradients to q and c > 0; NaN where q is outside [0, 1] or c is negative. Tensors and numbers broadcast.
+--- pn.pac has the other inverses.
 function bounds.bernoulli_inverse(q, c)
   q, c = options.numbers("kl_bernoulli_inverse", "q", q), options.numbers("kl_bernoulli_inverse", "c", c)
   local zero = zero_like(q, c)
-  q, c = zero + q, zero + c
-  q, c = q + c * 0, c + q * 0
-  local legal = q:ge(0):logical_and(q:le(1)):logical_and(c:ge(0))
-  local fixed, bound = q:detach(), c:detach()
-  local low, high = fixed, fixed * 0 + 1
-  for _ = 1, 60 do
-    local middle = (low + high) * 0.5
-    local inside = bernoulli_kl(fixed, middle):le(bound)
-    low, high = core.where(inside, middle, low), core.where(inside, high, middle)
-  end
-  low = core.where(bound:eq(0), fixed, low)
-  -- one step of Newton, with the slopes; none where p = q or p = 1
-  local sharp = low:gt(fixed):logical_and(low:lt(1))
-  local p = core.where(sharp, low, fixed * 0 + 0.5)
-  local r, b = core.where(sharp, q, fixed * 0 + 0.25), core.where(sharp, c, fixed * 0)
-  local slope = (p - r:detach()) / (p * (1 - p))
-  local moved = p - (bernoulli_kl(r, p) - b) / slope
-  return core.where(legal, core.where(sharp, moved, low + (q - fixed)), fixed * 0 + 0 / 0)
+  return core.bernoulli_kl_inverse(zero + q, zero + c)
 end
 
 -- ---- geometric means ----

@@ -250,6 +250,32 @@ function chart.reliability(bins)
     y_range = { 0, 1 }, x_label = "confidence", y_label = "accuracy", legend = "top left" }
 end
 
+-- At most so many points of a curve.
+local function thinned(t)
+  local n = t:size(1)
+  return n <= 400 and t or t:take(1, (core.linspace(0, n - 1, 400)):round():to "int64")
+end
+
+--- Pictures of metrics.ood's result, a list of two panels: distribution functions of the entropy of the predictions
+--- inside and outside, between 0 and log K, and the curve of the receiver operating characteristic.
+function chart.ood(result)
+  local plot = require "penumbra.plot"
+  options.argument("plot.ood", "result", result, "table")
+  options.argument("plot.ood", "result.entropies", result.entropies, "table")
+  options.argument("plot.ood", "result.roc", result.roc, "table")
+  local function steps(values, colour, label)
+    local x = thinned(values:sort(1))
+    return plot.line(x, core.linspace(1 / x:size(1), 1, x:size(1)), { colour = colour, label = label })
+  end
+  local roc = result.roc
+  return { plot.panel { steps(result.entropies.inside, BLUE, "inside"),
+      steps(result.entropies.outside, RED, "outside"), x_range = { 0, math.log(result.classes) },
+      y_range = { 0, 1 }, x_label = "entropy", y_label = "share below", legend = "top left" },
+    plot.panel { plot.line({ 0, 1 }, { 0, 1 }, { colour = DARK, width = 1, dashed = true }),
+      plot.line(thinned(roc.false_positive), thinned(roc.true_positive), { colour = BLUE }), x_range = { 0, 1 },
+      y_range = { 0, 1 }, x_label = "inside taken for outside", y_label = "outside found" } }
+end
+
 local history_options = { x_label = "epoch", log = false }
 
 --- What a training run (pn.train.fit's result) came to: a list of panels for plot.save and plot.show: the loss by epoch

@@ -87,6 +87,7 @@ function learner_options.check(given)
     core.error "learner: log_variance and spread must be finite, spread not negative"
   end
   o.row = row_of("method", o.method, methods_of.rows, "make", "outputs", "moments", "draws", "kl")
+  o.likelihood = o.row.likelihood or o.likelihood
   o.head = row_of("likelihood", o.likelihood, heads, "prepare", "predict", "log_predictive", "closed")
   o.prior_row, o.prior_scale = priors[o.prior], o.prior_precision ^ -0.5
   o.draws = check_draws(o.draws)

@@ -11,6 +11,8 @@
 ---   kl(net, o)     what the bound subtracts: the divergence from the prior, or -log p of a point, 0-d
 ---   loss(log_likelihood, kl, num_data, o)   what is minimised; absent: kl / num_data less the mean of the
 ---                                           log-likelihoods
+---   after_epoch()  absent, or called after each epoch of a fit
+---   likelihood     a head of its own, in the place of the learner's
 ---
 --- o: the learner's options, and {weights = names of parameters with a prior, prior_row =, prior_scale =}.
 -- help: none

@@ -240,6 +240,9 @@ function methods:fit(given)
       if learns then
         recording.off(update_noise, self, p, x, ready)
       end
+      if own.row.after_epoch then
+        own.row.after_epoch()
+      end
       return o.on_epoch and o.on_epoch(s)
     end,
   }

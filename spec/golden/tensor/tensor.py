@@ -451,6 +451,12 @@ both("argtopk", lambda a: order(a, 1, 0)[:, :3], ties, i=[3, 1, 0])
 for s, t in (((4,), (4,)), ((4,), (4, 3)), ((2, 4), (4,)), ((5, 2, 4), (4,)), ((4,), (5, 4, 2))):
     both("pn_matmul", np.matmul, u(-2, 2, *s), u(-2, 2, *t), tol=(1e-13, 1e-5))
 
+both("bernoulli_kl", lambda q, p: sc.rel_entr(q, p) + sc.rel_entr(1 - q, 1 - p), u(0, 0.45, 3, 4), u(0.55, 0.99, 4), tol=(1e-13, 2e-6))
+for which, q, p in ((0, 0.2, 0.6), (1, 0.6, 0.2), (2, 0.7, 0.3), (3, 0.1, 0.4)):  # kl(q || p), then back
+    known, found = (q, p) if which < 2 else (p, q)
+    c = sc.rel_entr(q, p) + sc.rel_entr(1 - q, 1 - p)
+    both("bernoulli_kl_inverse", lambda x, c: np.array([found]), np.array([known]), np.array([c]), i=[which], tol=(1e-13, 2e-6))
+
 
 # ---- output ----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,52 @@
+-- metrics.ood against values from the definitions (spec/golden/metrics/ood.py), and where it would mislead.
+local pn = require "penumbra"
+local metrics = pn.metrics
+local g = dofile "spec/golden/metrics/ood.lua"
+
+describe("data of other classes", function()
+  it("are told as by the definitions", function()
+    local r = metrics.ood(pn.tensor(g.inside), pn.tensor(g.outside), { y = pn.tensor(g.y, { dtype = "int64" }) })
+    for _, name in ipairs { "auc", "aupr_outside", "aupr_inside", "fpr95", "inside_entropy", "outside_entropy",
+        "log_likelihood", "error" } do
+      assert(math.abs(r[name] - g[name]) < 1e-12, ("%s: %.15g, want %.15g"):format(name, r[name], g[name]))
+    end
+    assert(math.abs(r.ecdf_auc - g.ecdf_auc) < 1e-5) -- the golden value is a sum of trapezia
+    assert.near(math.log(4) - r.outside_entropy, r.ecdf_auc, 1e-12)
+    for _, name in ipairs { "false_positive", "true_positive" } do
+      assert((r.roc[name] - pn.tensor(g[name])):abs():max():item() < 1e-12)
+    end
+    assert(not r.uniform and not tostring(r):find("nearly uniform", 1, true))
+  end)
+
+  it("of draws are those of their mean", function()
+    local p = pn.randn({ 5, 40, 3 }, { generator = pn.generator(1) }):softmax(-1)
+    local q = pn.randn({ 5, 30, 3 }, { generator = pn.generator(2) }):softmax(-1)
+    assert.near(metrics.ood(p:mean(1), q:mean(1)).auc, metrics.ood(p, q).auc, 1e-13)
+  end)
+
+  it("are told best, by the printed score, by who is uniform everywhere, and that is said", function()
+    local uniform = pn.full({ 50, 10 }, 0.1)
+    local r = metrics.ood(uniform, uniform)
+    assert.near(0, r.ecdf_auc, 1e-12)
+    assert.near(0.5, r.auc, 1e-12)
+    assert(r.uniform and tostring(r):find("a low ECDF-AUC says nothing here", 1, true))
+    local sure = pn.tensor { { 1.0, 0 }, { 0, 1 } }
+    assert.near(math.log(2), metrics.ood(sure, sure).ecdf_auc, 1e-15)
+    local ideal = metrics.ood(sure, pn.full({ 3, 2 }, 0.5))
+    assert.same({ 1, 1, 1, 0 }, { ideal.auc, ideal.aupr_outside, ideal.aupr_inside, ideal.fpr95 })
+  end)
+
+  it("can be drawn", function()
+    local panels = pn.plot.ood(metrics.ood(pn.tensor(g.inside), pn.tensor(g.outside)))
+    assert.equal(2, #panels)
+  end)
+
+  it("must be probabilities of the same classes", function()
+    for _, case in ipairs { { pn.ones(3, 2), pn.ones(3, 2) / 2, "inside must be probabilities, which add up to 1" },
+        { pn.ones(3, 2) / 2, pn.ones(3, 4) / 4, "the same classes, got 2 and 4" },
+        { pn.ones(3), pn.ones(3), "inside must be probabilities [N, K]" } } do
+      local ok, message = pcall(metrics.ood, case[1], case[2])
+      assert(not ok and tostring(message):find(case[3], 1, true), tostring(message))
+    end
+  end)
+end)
