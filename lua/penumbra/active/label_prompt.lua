@@ -82,7 +82,7 @@ end
 --- Typed: a class, by number or name; "?" where nobody can tell, which the pool is told as refused; "q".
 function label_prompt.ask(self, given)
   local where = "active.ask"
-  pool.check_self(where, self)
+  if not pool.is(self) then core.error("active.ask: pool must be of pn.active.pool, got " .. type(self)) end
   local o = options.check(where, given, { names = options.optional "table", path = options.optional "string",
     show = options.any(label_prompt.picture), steps = options.optional "number", read_from = options.any(nil),
     write_to = options.any(nil) })

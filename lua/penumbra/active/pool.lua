@@ -102,7 +102,7 @@ local function read_labels(where, role, given, n, classes)
     local label = type(list[k]) == "number" and math.tointeger(list[k])
     if not label or label < NONE or label >= classes then
       core.error(("%s: %s[%d] must be a class from 0 to %d, or -1 where it is refused, got %s"):format(where, role, k,
-        classes - 1, tostring(list[k])))
+        classes - 1, type(list[k]) == "number" and ("%.14g"):format(list[k]) or tostring(list[k])))
     end
     out[k] = label
   end
@@ -201,8 +201,11 @@ function pool.pool(given)
   return self
 end
 
+--- is(v): is v a pool?
+function pool.is(v) return type(v) == "table" and getmetatable(v) == kind end
+
 local function check_self(where, self)
-  if getmetatable(self) ~= kind then
+  if not pool.is(self) then
     core.error(("%s: it must be called with a colon on a pool, as pool:%s, got %s"):format(where, where, type(self)))
   end
   return self
