@@ -1,6 +1,8 @@
 --- What the experiments of this folder share: data, the networks of the document, how they are trained in a round, and
 --- one run of labelling. It does nothing when it is run by itself.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+local experiment = dofile(here .. "/../continual/experiment.lua")
 local nn, optim, dist, active = pn.nn, pn.optim, pn.dist, pn.active
 
 local labelling = {}
@@ -185,7 +187,7 @@ end
 -- ---- a run ----
 
 --- Acquisitions of the experiments by the document's names and others.
-labelling.acquisitions = { random = "random", entropy = "entropy", bald = { "bald" }, thinned = "thinned",
+labelling.acquisitions = { bald_12 = { "bald", draws = 12 }, random = "random", entropy = "entropy", bald = { "bald" }, thinned = "thinned",
   reinforced = { "reinforced" }, frozen = { "reinforced", policy = "frozen" },
   reset = { "reinforced", policy = "reset" }, reinforced_500 = { "reinforced", hidden = 500 },
   reinforced_scaled = { "reinforced", kl_weight = 1e-4 }, reinforced_each = { "reinforced", diversity = "each" },
@@ -214,6 +216,100 @@ function labelling.run(name, seed, o, data)
   for _, e in ipairs(errors) do sum = sum + e end
   for _ in pairs(pool.seen) do seen = seen + 1 end
   return { errors = errors, counts = counts, average = sum / #errors, final = errors[#errors], classes = seen }
+end
+
+-- ---- jobs and their table ----
+
+local SETTINGS <const> = { "network", "kind", "labels", "first", "count", "epochs", "batch", "lr", "precision",
+  "candidates", "tested", "every" }
+
+--- defaults(more): options of a script: the document's settings and those of a run, with `more`.
+function labelling.defaults(more)
+  local o = { data = "", set = "generated", seeds = "1,2,3", network = "lenet", kind = "clt", labels = 400, first = 50,
+    count = 5, epochs = 30, batch = 10, lr = 1e-4, precision = 10, candidates = 10000, tested = 10000, every = 2,
+    part = "1/1", show = false }
+  for name, value in pairs(more) do o[name] = value end
+  return o
+end
+
+--- quick(more): what of them --quick means.
+function labelling.quick(more)
+  local o = { seeds = "1", network = "dense", labels = 30, first = 20, epochs = 2, candidates = 200, results = "",
+    every = 1, lr = 1e-3 }
+  for name, value in pairs(more) do o[name] = value end
+  return o
+end
+
+--- runs(option, variants): makes the runs that the file option.results lacks: of each seed all variants, {acquisition =,
+--- kind = (option.kind)}. Gives all of them.
+function labelling.runs(option, variants)
+  local jobs, data = {}, nil
+  for _, seed in ipairs(experiment.words(option.seeds)) do
+    for _, variant in ipairs(variants) do
+      local job = { set = option.set, acquisition = variant.acquisition, seed = seed }
+      for _, key in ipairs(SETTINGS) do job[key] = option[key] end
+      job.kind = variant.kind or option.kind
+      jobs[#jobs + 1] = job
+    end
+  end
+  return experiment.runs { option = option, jobs = jobs, order = { "set", "acquisition", "seed", "average", "final" },
+    run = function(job)
+      data = data or { labelling.data(option) }
+      local record = labelling.run(job.acquisition, job.seed, job, data)
+      print(("%s, %s, seed %d: average error %.2f %%, final %.2f %%"):format(job.acquisition, job.kind, job.seed,
+        record.average, record.final))
+      return record
+    end }
+end
+
+-- Runs of a variant: figures by seed, curves, and at how many labels.
+local function of(runs, option, variant)
+  local found = { average = {}, final = {}, curves = {} }
+  for _, r in ipairs(experiment.find(runs, { acquisition = variant.acquisition, kind = variant.kind or option.kind })) do
+    found.average[r.seed], found.final[r.seed] = r.average, r.final
+    found.curves[#found.curves + 1], found.counts = r.errors, r.counts
+  end
+  return found
+end
+
+local function list_of(by_seed)
+  local list = {}
+  for _, v in pairs(by_seed) do list[#list + 1] = v end
+  return list
+end
+
+labelling.colours = { "#555555", "#2f6db3", "#c2572b", "#3c8d40", "#8a4fa3", "#b8860b", "#1b9e9e", "#d04f8a",
+  "#6b6b00" }
+
+--- compare(option, runs, variants, name): a table, with differences to the first variant paired by seed, and a picture
+--- of mean and one standard deviation.
+function labelling.compare(option, runs, variants, name)
+  local write = experiment.report(option, name)
+  local base = of(runs, option, variants[1])
+  local first = variants[1].label or variants[1].acquisition
+  write("%s, %s, %d to %d labels: test error in per cent, +- standard deviation over runs; differences to %s are paired "
+    .. "by seed, +- standard error", option.set, option.network, option.first, option.labels, first)
+  write("%-22s %5s  %-16s %-16s %-18s %-18s", "acquisition", "runs", "average", "final", "average difference",
+    "final difference")
+  local panels = { title = option.set, x_label = "labels", y_label = "test error, per cent", size = { 680, 430 } }
+  for k, variant in ipairs(variants) do
+    local mine, label = of(runs, option, variant), variant.label or variant.acquisition
+    local n = #mine.curves
+    if n > 0 then
+      local a, a_sd = experiment.moments(list_of(mine.average))
+      local f, f_sd = experiment.moments(list_of(mine.final))
+      local da, da_se = experiment.paired(mine.average, base.average)
+      local df, df_se = experiment.paired(mine.final, base.final)
+      write("%-22s %5d  %6.2f +- %-6.2f %6.2f +- %-6.2f %7.2f +- %-7.2f %7.2f +- %-7.2f", label, n, a, a_sd, f, f_sd,
+        da, da_se, df, df_se)
+      local curves, x = pn.tensor(mine.curves), pn.tensor(mine.counts)
+      local mean = curves:mean(1)
+      local sd, colour = n > 1 and curves:std(1) or mean * 0, labelling.colours[(k - 1) % #labelling.colours + 1]
+      panels[#panels + 1] = pn.plot.band(x, mean - sd, mean + sd, { colour = colour, opacity = 0.12 })
+      panels[#panels + 1] = pn.plot.line(x, mean, { colour = colour, label = label })
+    end
+  end
+  if #panels > 0 then experiment.picture(option, name, panels) end
 end
 
 return labelling
