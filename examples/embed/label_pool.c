@@ -1,8 +1,8 @@
 /*
 ** label_pool.c: an inspector in C labels parts for a model in Lua. The host hands over measurements of 300 parts, gets
 ** the positions of those whose labels are worth most, looks at them (here: knows the rule), and tells what they are; a
-** part that it cannot judge is refused. Between asking and telling it may be switched off: the pool is in a file. Labels
-** that are none change nothing.
+** part that it cannot judge is refused. Between asking and telling it may be switched off: the pool is in a file.
+** Labels that are none change nothing.
 **
 **   cc label_pool.c $(pkg-config --cflags --libs penumbra) -lm -o label_pool
 **   ./label_pool

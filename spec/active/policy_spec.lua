@@ -167,6 +167,17 @@ describe("the policy", function()
     assert.truthy((a - phi / phi:sum()):abs():max():item() < 1e-9)
   end)
 
+  it("is Phi(g / sqrt(1 + h)) over its sum", function()
+    local p = policy()
+    local m, v = state(2, 5)
+    local g, h = p.net:moments(m, v)
+    assert.truthy(h:min():item() > 0.05)
+    local phi = {}
+    for k = 1, 5 do phi[k] = pn.dist.normal(0, math.sqrt(1 + h[k]:item())):cdf(g[k]:item()):item() end
+    local a = reinforced.log_policy(p.net, m, v, all):exp()
+    assert.truthy((a - pn.tensor(phi) / pn.tensor(phi):sum()):abs():max():item() < 1e-13)
+  end)
+
   it("looks at the state's variance", function()
     local p = policy()
     local m, v = state(2, 5)
@@ -197,7 +208,7 @@ describe("rewards", function()
     near(2 / 3, reinforced.diversity(long { 4, 1, 4 }), 1e-15)
   end)
 
-  local function episode(p, n, C)
+  local function episode(n, C)
     local m, v = {}, {}
     for t = 1, n do
       local g = pn.generator(t)
@@ -220,7 +231,7 @@ describe("rewards", function()
     local base = { .6 * .6 - .5 * .5, .8 * .8 - .6 * .6, .9 * .9 - .3 * .3 }
     for _, how in ipairs { "last", "each", "none" } do
       local p = policy { diversity = how }
-      local e = episode(p, 3, 2)
+      local e = episode(3, 2)
       local log_p = reinforced.log_policy(p.net, e.mean, e.variance, e.present):totable()
       local report = p:learn(e, y, before, after, "probit", 1)
       local sum = 0
@@ -244,11 +255,16 @@ describe("rewards", function()
 
   it("of a refused label count in nothing", function()
     local p = policy { kl_weight = 0 }
-    local e = episode(p, 3, 2)
+    local e = episode(3, 2)
     local report = p:learn(e, long { 0, 1, -1 }, before, after, "probit", 1)
     assert.equal(0, report.rewards[3])
     near(.8 * .8 - .6 * .6 + 1, report.rewards[2], 1e-14) -- the last step with a label; two of two differ
     assert.equal(2, p.count)
+    assert.equal(0, p:learn(e, long { 0, -1, 0 }, before, after, "probit", 1).rewards[2])
+    local q = policy { kl_weight = 0 }
+    local log_p = reinforced.log_policy(q.net, e.mean, e.variance, e.present)
+    local r = q:learn(e, long { 0, -1, 0 }, before, after, "probit", 1)
+    near(-r.returns[1] * log_p[1][3]:item() - r.returns[3] * log_p[3][5]:item(), r.loss, 1e-13, "the step is left out")
     local start = numbers(p.net)
     assert.same({}, p:learn(e, long { -1, -1, -1 }, before, after, "probit", 1).rewards)
     assert.same(start, numbers(p.net))
@@ -256,7 +272,7 @@ describe("rewards", function()
 
   it("move the policy to what they praise, not when it is frozen, anew when it is reset", function()
     local p = policy { kl_weight = 0, diversity = "none", gamma = 0 }
-    local e = episode(p, 3, 2)
+    local e = episode(3, 2)
     local one = { action = long { 4 } }
     for _, name in ipairs { "mean", "variance", "present" } do one[name] = e[name]:slice(1, 3, 3) end
     local function log_pi()
@@ -277,10 +293,10 @@ describe("rewards", function()
   it("are no step at all where nothing was gained and the divergence is left out", function()
     local p = policy { kl_weight = 0, diversity = "none" }
     local was = numbers(p.net)
-    p:learn(episode(p, 3, 2), long { 0, 1, 0 }, before, before, "probit", 1)
+    p:learn(episode(3, 2), long { 0, 1, 0 }, before, before, "probit", 1)
     assert.same(was, numbers(p.net))
     local q = policy { diversity = "none" } -- the divergence alone
-    q:learn(episode(q, 3, 2), long { 0, 1, 0 }, before, before, "probit", 1)
+    q:learn(episode(3, 2), long { 0, 1, 0 }, before, before, "probit", 1)
     assert.are_not.same(was, numbers(q.net))
   end)
 end)

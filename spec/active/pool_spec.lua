@@ -94,6 +94,18 @@ describe("a pool", function()
     assert.equal("pool{30 data, round 1, 4 labels of 30, 0 refused}", tostring(pool))
   end)
 
+  it("reads entropies of probits as yes or no of each class, or as it is told", function()
+    for _, kind in ipairs { false, "binary", "raw", "renormalised" } do
+      local one = (pn.rand({ 30, 3 }, { generator = pn.generator(8) }) * 0.98) + 0.01 -- not laws of one class
+      local pool = index_pool(one, { first = 4, acquisition = { "entropy", kind = kind or nil } }, { link = "probit" })
+      local first = pool:ask():totable()
+      pool:tell { 0, 1, 2, 0 }
+      local h = active.entropy(one, { kind = kind or "binary" })
+      for _, at in ipairs(first) do h = pn.where(pn.arange(30):eq(at), -1, h) end
+      assert.same(active.top(h, 5):totable(), pool:ask():totable())
+    end
+  end)
+
   it("refuses labels that are none, and nothing is lost", function()
     local pool = index_pool(p, { first = 4 })
     assert.matches("^tell: nothing was asked for", message_of(pool.tell, pool, { 1 }))
@@ -246,8 +258,8 @@ describe("models", function()
   end)
 
   it("are posteriors of pn.nuts, too", function()
-    local x, y = pn.randn { 40, 2 }, nil
-    y = (x:matmul(pn.tensor { 3, -2 })):sigmoid():gt(pn.rand { 40 }):to "float64"
+    local x = pn.randn { 40, 2 }
+    local y = (x:matmul(pn.tensor { 3, -2 })):sigmoid():gt(pn.rand { 40 }):to "float64"
     local model = pn.model(function(m, a, b)
       local w = m:sample("w", pn.dist.normal(pn.zeros { 2 }, 2):independent(1))
       m:observe("y", pn.dist.bernoulli { logits = a:matmul(w) }, b)

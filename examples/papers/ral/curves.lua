@@ -4,9 +4,9 @@
 ---     penumbra examples/papers/ral/curves.lua --data FOLDER        FOLDER holds train-images-idx3-ubyte.gz ...
 ---     penumbra examples/papers/ral/curves.lua --quick              seconds, on generated images
 ---
---- Runs are kept in curves.runs, one a line, and made once: stopped, the same command goes on. As they stand the options
---- are the document's size but for --seeds 1,2,3,4,5, about 15 minutes a run. What was run, at which size, and what came
---- out: README.md beside this file.
+--- Runs are kept in curves.runs, one a line, and made once: stopped, the same command goes on. As they stand the
+--- options are the document's size but for --seeds 1,2,3,4,5, about 15 minutes a run. What was run, at which size, and
+--- what came out: README.md beside this file.
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local experiment = dofile(here .. "/../continual/experiment.lua")
 local labelling = dofile(here .. "/labelling.lua")

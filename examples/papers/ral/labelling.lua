@@ -75,7 +75,8 @@ function labelling.dropout(name)
 end
 
 --- fixed(name): like network, but every weight has the variance of its squared mean, as Gaussian noise has that does
---- what dropout of one half does (p / (1 - p) = 1). A module whose moments are variances of sums with w^2 (v + m^2 + v).
+--- what dropout of one half does (p / (1 - p) = 1). A module whose moments are variances of sums with w^2 (v + m^2 +
+--- v).
 function labelling.fixed(name)
   local net = layers(name, function() return nn.relu { rule = "clt" } end)
   local function moments(_, m, v)
@@ -187,7 +188,8 @@ end
 -- ---- a run ----
 
 --- Acquisitions of the experiments by the document's names and others.
-labelling.acquisitions = { bald_12 = { "bald", draws = 12 }, random = "random", entropy = "entropy", bald = { "bald" }, thinned = "thinned",
+labelling.acquisitions = { bald_12 = { "bald", draws = 12 }, random = "random", entropy = "entropy",
+  bald = { "bald" }, thinned = "thinned",
   reinforced = { "reinforced" }, frozen = { "reinforced", policy = "frozen" },
   reset = { "reinforced", policy = "reset" }, reinforced_500 = { "reinforced", hidden = 500 },
   reinforced_scaled = { "reinforced", kl_weight = 1e-4 }, reinforced_each = { "reinforced", diversity = "each" },
@@ -240,8 +242,8 @@ function labelling.quick(more)
   return o
 end
 
---- runs(option, variants): makes the runs that the file option.results lacks: of each seed all variants, {acquisition =,
---- kind = (option.kind)}. Gives all of them.
+--- runs(option, variants): makes the runs that the file option.results lacks: of each seed all variants, {acquisition
+--- =, kind = (option.kind)}. Gives all of them.
 function labelling.runs(option, variants)
   local jobs, data = {}, nil
   for _, seed in ipairs(experiment.words(option.seeds)) do
@@ -265,7 +267,8 @@ end
 -- Runs of a variant: figures by seed, curves, and at how many labels.
 local function of(runs, option, variant)
   local found = { average = {}, final = {}, curves = {} }
-  for _, r in ipairs(experiment.find(runs, { acquisition = variant.acquisition, kind = variant.kind or option.kind })) do
+  local job = { acquisition = variant.acquisition, kind = variant.kind or option.kind }
+  for _, r in ipairs(experiment.find(runs, job)) do
     found.average[r.seed], found.final[r.seed] = r.average, r.final
     found.curves[#found.curves + 1], found.counts = r.errors, r.counts
   end
@@ -287,8 +290,8 @@ function labelling.compare(option, runs, variants, name)
   local write = experiment.report(option, name)
   local base = of(runs, option, variants[1])
   local first = variants[1].label or variants[1].acquisition
-  write("%s, %s, %d to %d labels: test error in per cent, +- standard deviation over runs; differences to %s are paired "
-    .. "by seed, +- standard error", option.set, option.network, option.first, option.labels, first)
+  write("%s, %s, %d to %d labels: test error in per cent, +- standard deviation over runs; differences to %s are "
+    .. "paired by seed, +- standard error", option.set, option.network, option.first, option.labels, first)
   write("%-22s %5s  %-16s %-16s %-18s %-18s", "acquisition", "runs", "average", "final", "average difference",
     "final difference")
   local panels = { title = option.set, x_label = "labels", y_label = "test error, per cent", size = { 680, 430 } }

@@ -4,7 +4,7 @@
 ---
 ---     penumbra examples/papers/ral/two_dimensions.lua [--out FOLDER] [--seed 1]
 ---
---- The document has no such picture; it shows how the acquisitions of table 4.1 differ. Errors over seeds 1 to --seeds 20
+--- The document has no such picture; it shows how the acquisitions of table 4.1 differ. Errors over --seeds 20 seeds
 --- stand in two_dimensions.txt, differences to random paired by seed.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
@@ -15,7 +15,8 @@ local option = experiment.options({ seed = 1, seeds = 20, epochs = 200 }, { seed
 
 -- Two half circles with noise; classes as they lie.
 local function moons(n, generator)
-  local angle, noise = pn.rand({ n }, { generator = generator }) * math.pi, pn.randn({ n, 2 }, { generator = generator })
+  local angle = pn.rand({ n }, { generator = generator }) * math.pi
+  local noise = pn.randn({ n, 2 }, { generator = generator })
   local y = pn.arange(n):to("int64"):remainder(2)
   local side = y:to "float64" * 2 - 1
   local x = pn.stack({ angle:cos() * side + (1 - side) * 0.5 - 0.5, angle:sin() * side + (1 - side) * 0.25 }, 2)

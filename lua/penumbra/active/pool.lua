@@ -173,7 +173,8 @@ function pool.make(where, o)
   return self
 end
 
---- pool{x =, model =, ...}: pn.active.pool.
+--- pool{x =, model =, acquisition = "entropy", first = 10, count = 5, max_labels =, y =, candidates =, seed = 0}: a
+--- pool of data without labels; options and methods: pn.help "penumbra.active.pool".
 function pool.pool(given)
   local where = "pool"
   local o = options.check(where, given, known)

@@ -78,8 +78,8 @@ function methods:predict(x, generator)
   return self:weight_draws(x, self.draws, generator):mean(1)
 end
 
---- weight_draws(x, n [, generator]): probabilities [n, N, classes] under n draws of the weights, the same for all data; nil
---- where the model gives none.
+--- weight_draws(x, n [, generator]): probabilities [n, N, classes] under n draws of the weights, the same for all data;
+--- nil where the model gives none.
 function methods:weight_draws(x, n, generator)
   if not self.has.draws then return nil end
   return recording.off(function()

@@ -17,7 +17,7 @@
 ---   policy         "learned"; "frozen" at its random start; "reset" to a new start after each batch
 --- Rewards are improvements of the probability of the labels that came, under the model before and after training on
 --- them: of probits the product over all classes, yes and no.
--- help: pn.active, quiet
+-- help: none
 local acquisition = require "penumbra.active.acquisition"
 local core = require "penumbra.core"
 local form = require "penumbra.form"
