@@ -39,8 +39,9 @@ local function new_model(seed)
     end })
 end
 
-local NAMES <const> = { "random", "entropy", "thinned", "bald", "batch_bald", "core_set", "margin", "reinforced" }
-local own = { thinned = { "thinned", every = 8, points = 12 }, batch_bald = { "batch_bald", draws = 40 },
+local NAMES <const> = { "random", "entropy", "thinned", "bald", "bald_weights", "batch_bald", "core_set",
+  "margin", "reinforced" }
+local own = { bald_weights = { "bald", method = "weights", kind = "renormalised" }, thinned = { "thinned", every = 8, points = 12 }, batch_bald = { "batch_bald", draws = 40 },
   reinforced = { "reinforced", ranked = 300, every = 8, points = 12, hidden = 32, kl_weight = 1e-4 } }
 
 local function run(name, seed)
@@ -103,4 +104,4 @@ for _, name in ipairs(NAMES) do
   local d, se = experiment.paired(errors[name], errors.random)
   write("%-12s %6.2f +- %-6.2f %7.2f +- %-6.2f", name, mean, sd, d, se)
 end
-experiment.picture(option, "two_dimensions", panels, { columns = 4, size = { 1200, 640 } })
+experiment.picture(option, "two_dimensions", panels, { columns = 3, size = { 1000, 900 } })

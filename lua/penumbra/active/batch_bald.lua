@@ -60,22 +60,29 @@ end
 
 -- ---- entropies ----
 
--- Of all outcomes and one more datum: p [K, n, C] to [n].
-local function exact_entropies(q, p)
-  local K, n, C = table.unpack(p:shape())
-  local joint = (q:t():matmul(p:reshape { K, n * C }) / K):reshape { -1, n, C }
-  return -joint:xlogy(joint):sum { 1, 3 }
+-- Of all outcomes and one more datum: a function of p [K, n, C] that gives [n].
+local function exact_entropies(q)
+  local K = q:size(1)
+  local weights = (q / K):t():contiguous() -- [M, K]
+  return function(p)
+    local n, C = p:size(2), p:size(3)
+    local joint = weights:matmul(p:reshape { K, n * C }):reshape { -1, n, C }
+    return -joint:xlogy(joint):sum { 1, 3 }
+  end
 end
 
 -- By drawn outcomes, with the squares of their standard errors. H[y, y_n] = E[-log p(y) - sum_c r_c log r_c], r_c =
 -- p(y, y_n = c) / p(y), over y drawn from p(y), which is not 0 of what was drawn.
-local function drawn_entropies(s, p)
-  local K, n, C = table.unpack(p:shape())
-  local S = s.log_q:size(2)
+local function drawn_entropies(s)
+  local K, S = s.log_q:size(1), s.log_q:size(2)
   local log_p = s.log_q:logsumexp(1) - math.log(K)
-  local r = ((s.log_q - log_p):exp():t():matmul(p:reshape { K, n * C }) / K):reshape { S, n, C }
-  local each = -r:xlogy(r):sum(3) - log_p:unsqueeze(2)
-  return each:mean(1), each:var(1) / S
+  local weights = ((s.log_q - log_p):exp() / K):t():contiguous() -- [S, K]
+  return function(p)
+    local n, C = p:size(2), p:size(3)
+    local r = weights:matmul(p:reshape { K, n * C }):reshape { S, n, C }
+    local each = -r:xlogy(r):sum(3) - log_p:unsqueeze(2)
+    return each:mean(1), each:var(1) / S
+  end
 end
 
 -- f of blocks of data, joined.
@@ -114,8 +121,8 @@ local function outcomes_of(p, o)
     end
   end
   function self.entropies(all)
-    if self.q then return by_blocks(all, self.q:size(2), function(part) return exact_entropies(self.q, part) end) end
-    return by_blocks(all, o.draws, function(part) return drawn_entropies(self.drawn, part) end)
+    if self.q then return by_blocks(all, self.q:size(2), exact_entropies(self.q)) end
+    return by_blocks(all, o.draws, drawn_entropies(self.drawn))
   end
   return self
 end
