@@ -15,12 +15,12 @@ end
 
 return function(bench)
   pn.seed(1)
-  local net, x = new_network(), pn.rand({ 500, 1, 28, 28 }, { dtype = "float32" })
+  local net, x = new_network(), pn.rand({ 100, 1, 28, 28 }, { dtype = "float32" })
   local forward = function() pn.no_grad(function() return net:moments(x) end) end
   local passes = {}
   for _, name in ipairs { "entropy", "bald", "reinforced" } do
     local model = active.network(net, { classes = 10, link = "probit" })
-    local y = pn.full({ 500 }, -1, { dtype = "int64" })
+    local y = pn.full({ 100 }, -1, { dtype = "int64" })
     y = y:scatter_add(1, pn.tensor({ 0 }, { dtype = "int64" }), pn.tensor({ 1 }, { dtype = "int64" }))
     local pool = active.pool { x = x, model = model, acquisition = name, y = y, count = 5 }
     passes[name] = function()
@@ -33,7 +33,7 @@ return function(bench)
     base = math.min(base, bench.time(forward))
     for name, f in pairs(passes) do least[name] = math.min(least[name] or math.huge, bench.time(f)) end
   end
-  bench.row("500 images through LeNet by moments, float32", base * 1e3, "ms")
+  bench.row("100 images through LeNet by moments, float32", base * 1e3, "ms")
   for _, name in ipairs { "entropy", "bald", "reinforced" } do
     bench.row(("asking by %s, against that pass"):format(name), least[name] / base, "ratio",
       name ~= "reinforced" and 1.2 or nil)

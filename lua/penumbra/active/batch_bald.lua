@@ -88,7 +88,7 @@ end
 -- f of blocks of data, joined.
 local function by_blocks(p, outcomes, f)
   local n, C = p:size(2), p:size(3)
-  local rows = math.max(1, BLOCK // math.max(1, outcomes * C))
+  local rows = math.max(16, BLOCK // math.max(1, outcomes * C)) -- products of fewer columns are slow
   local first, second = {}, {}
   for from = 1, n, rows do
     local a, b = f(p:slice(2, from, math.min(n, from + rows - 1)))
