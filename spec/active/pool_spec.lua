@@ -142,6 +142,19 @@ describe("a pool", function()
     assert.equal(2, pool:labelled():numel())
   end)
 
+  it("is not changed by what a script writes into it", function()
+    local pool = index_pool(p, { first = 4, count = 3, acquisition = "random" })
+    pool.count, pool.order, pool.labels, pool.free = -1, 7, nil, "none"
+    pool:ask()
+    pool:tell { 0, 1, 2, 0 }
+    pool.refused[1], pool.seen[1], pool.reports[1] = 5, nil, "x"
+    assert.equal(3, pool:ask():numel())
+    assert.same({}, pool.refused)
+    assert.equal(1, pool.seen[1])
+    assert.equal(4, pool.reports[1].labelled)
+    assert.matches("^ask: it must be called with a colon on a pool, as pool:ask, got table", message_of(pool.ask, {}))
+  end)
+
   it("ends with its budget, to the label", function()
     local pool = index_pool(p, { first = 4, count = 3, max_labels = 9, acquisition = "random" })
     local counts = {}
@@ -265,7 +278,7 @@ describe("models", function()
       m:observe("y", pn.dist.bernoulli { logits = a:matmul(w) }, b)
     end)
     local p
-    local predictor = active.posterior(function() return p end, { classes = 2, draws = 60,
+    local by_draws = active.posterior(function() return p end, { classes = 2, draws = 60,
       probabilities = function(sites, a)
         local one = sites.w:matmul(a:t()):sigmoid()
         return pn.stack({ 1 - one, one }, 3)
@@ -273,7 +286,7 @@ describe("models", function()
       fit = function(a, b)
         p = pn.nuts(model, { data = { a, b:to "float64" }, chains = 1, warmup = 60, draws = 60, progress = false })
       end })
-    local pool = active.pool { x = x, model = predictor, acquisition = "batch_bald", first = 8, count = 2,
+    local pool = active.pool { x = x, model = by_draws, acquisition = "batch_bald", first = 8, count = 2,
       max_labels = 12, seed = 1 }
     pool:run(y:to "int64")
     local w = p.draws.w:reshape { -1, 2 }
@@ -342,11 +355,12 @@ describe("a run", function()
     local pool = network_pool(small)
     pool:run(classes, { steps = 2 })
     local positions = pool:ask()
-    local real = pool.model.has.fit
-    pool.model.has.fit = function() error "stopped" end
+    local has = require("penumbra.active.pool").inner(pool).model.has
+    local real = has.fit
+    has.fit = function() error "stopped" end
     assert.matches("stopped", message_of(pool.tell, pool, classes:take(1, positions)))
     assert(pool:save(path))
-    pool.model.has.fit = real
+    has.fit = real
     pool = assert(active.load(path, { x = data, model = network_model() }))
     assert.same(want, all(pool:run(classes)))
     os.remove(path)

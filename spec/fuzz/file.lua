@@ -198,16 +198,16 @@ local function pool_model()
   local net = nn.bayesian(nn.sequential { nn.linear(2, 3), nn.relu { rule = "clt" }, nn.linear(3, 2) })
   local opt = optim.adam(net, { lr = 0.01 })
   return pn.active.network(net, { classes = 2, link = "probit", keep = { net = net, optimiser = opt },
-    fit = function(a) opt:step(net:moments(a):square():mean() + net:kl()) end })
+    fit = function(a) opt:step(net:moments(a):square():mean() + net:kl()) end }), net, opt
 end
 
 local pool_x = pn.randn { 12, 2 }
 for name, acquisition in pairs { bald = "bald", reinforced = { "reinforced", ranked = 9, every = 2, points = 3,
     hidden = 4 } } do
-  local live = pool_model()
+  local live, net, opt = pool_model()
   kinds["pool_" .. name] = {
     make = function(path)
-      local p = pn.active.pool { x = pool_x, model = pool_model(), acquisition = acquisition, first = 3, count = 2,
+      local p = pn.active.pool { x = pool_x, model = (pool_model()), acquisition = acquisition, first = 3, count = 2,
         max_labels = 9, seed = 1 }
       p:ask()
       p:tell { 0, -1, 1 }
@@ -222,7 +222,7 @@ for name, acquisition in pairs { bald = "bald", reinforced = { "reinforced", ran
       p:predict(pool_x)
       p:save "again"
     end,
-    alive = function() return text_of { live.keep.net:state(), live.keep.optimiser:state() } end,
+    alive = function() return text_of { net:state(), opt:state() } end,
   }
 end
 

@@ -41,7 +41,8 @@ end
 
 local NAMES <const> = { "random", "entropy", "thinned", "bald", "bald_weights", "batch_bald", "core_set",
   "margin", "reinforced" }
-local own = { bald_weights = { "bald", method = "weights", kind = "renormalised" }, thinned = { "thinned", every = 8, points = 12 }, batch_bald = { "batch_bald", draws = 40 },
+local own = { bald_weights = { "bald", method = "weights", kind = "renormalised" },
+  thinned = { "thinned", every = 8, points = 12 }, batch_bald = { "batch_bald", draws = 40 },
   reinforced = { "reinforced", ranked = 300, every = 8, points = 12, hidden = 32, kl_weight = 1e-4 } }
 
 local function run(name, seed)

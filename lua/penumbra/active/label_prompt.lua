@@ -80,9 +80,10 @@ end
 ---   show      function(datum): text; pn.active.picture
 ---   read_from, write_to    files; io.stdin and io.stdout
 --- Typed: a class, by number or name; "?" where nobody can tell, which the pool is told as refused; "q".
-function label_prompt.ask(self, given)
+function label_prompt.ask(given_pool, given)
   local where = "active.ask"
-  if not pool.is(self) then core.error("active.ask: pool must be of pn.active.pool, got " .. type(self)) end
+  local self = pool.inner(given_pool)
+  if not self then core.error("active.ask: pool must be of pn.active.pool, got " .. type(given_pool)) end
   local o = options.check(where, given, { names = options.optional "table", path = options.optional "string",
     show = options.any(label_prompt.picture), steps = options.optional "number", read_from = options.any(nil),
     write_to = options.any(nil) })
@@ -94,13 +95,13 @@ function label_prompt.ask(self, given)
     local positions, message = self:ask()
     if not positions then
       o.output:write(message, "\n")
-      return self, message
+      return given_pool, message
     end
     local list = positions:totable()
     for k, position in ipairs(list) do -- a person answers one after the other
       if self.asked.labels[k] == nil then
         local label = one_label(self, o, k, #list, position)
-        if label == "quit" then return self, "quit" end
+        if label == "quit" then return given_pool, "quit" end
         local report = self:tell({ label }, { position })
         if o.path then
           local ok, why = self:save(o.path)
@@ -111,7 +112,7 @@ function label_prompt.ask(self, given)
       if not self.asked then break end
     end
   end
-  return self, "steps"
+  return given_pool, "steps"
 end
 
 return label_prompt

@@ -32,6 +32,7 @@ local predictor = require "penumbra.active.predictor"
 local recording = require "penumbra.autodiff.recording"
 local reinforced = require "penumbra.active.reinforced"
 local score = require "penumbra.active.score"
+local sealed = require "penumbra.active.sealed"
 
 local pool = {}
 
@@ -42,6 +43,19 @@ function kind.__tostring(self)
   return ("pool{%d data, round %d, %d labels of %d, %d refused}"):format(self.size, self.round, #self.order,
     self.max_labels, #self.refused)
 end
+
+local copied = { seen = true, refused = true, reports = true }
+local shown = { round = true, labels = true, size = true, max_labels = true, classes = true }
+
+local function copy_of(t, deep)
+  local out = {}
+  for key, v in pairs(t) do out[key] = deep and type(v) == "table" and copy_of(v, true) or v end
+  return out
+end
+
+local seal = sealed.kind("pool", methods, function(self, key)
+  return copied[key] and copy_of(self[key], true) or shown[key] and self[key] or nil
+end)
 
 local NONE <const> = -1 -- no label, and one that is refused
 
@@ -161,9 +175,10 @@ end
 --- internal: a pool of options that have been looked at; pool_file makes them out of files too.
 function pool.make(where, o)
   local name, own = read_acquisition(where, o.acquisition)
-  local self = setmetatable({ x = o.x, model = o.model, size = o.x:size(1), classes = o.model.classes, count = o.count,
-    first = o.first, max_labels = o.max_labels, seed = o.seed, round = 0, order = {}, seen = {},
-    refused = {}, reports = {}, stale = false, acquisition = name, acquisition_options = own,
+  local model = predictor.inner(o.model)
+  local self = setmetatable({ x = o.x, model = model, public_model = o.model, size = o.x:size(1),
+    classes = model.classes, count = o.count, first = o.first, max_labels = o.max_labels, seed = o.seed, round = 0,
+    order = {}, seen = {}, refused = {}, reports = {}, stale = false, acquisition = name, acquisition_options = own,
     score = name == "function" and o.acquisition or nil, candidates = o.candidates }, kind)
   self.ranked = choose_candidates(self, o.candidates)
   self.free = core.ones({ self.size }, { dtype = "bool" })
@@ -180,7 +195,7 @@ function pool.pool(given)
   local o = options.check(where, given, known)
   if o.x:ndim() == 0 or o.x:size(1) == 0 then
     core.error(("pool: x must hold data along its first axis, got [%s]"):format(table.concat(o.x:shape(), ", ")))
-  elseif not predictor.is(o.model) then
+  elseif not predictor.inner(o.model) then
     core.error("pool: model must be of pn.active.network, pn.active.posterior or pn.active.predictor, got "
       .. type(o.model))
   end
@@ -199,22 +214,11 @@ function pool.pool(given)
   local self = pool.make(where, o)
   take_known(self, labels)
   self.free = labels:lt(0)
-  return self
-end
-
---- is(v): is v a pool?
-function pool.is(v) return type(v) == "table" and getmetatable(v) == kind end
-
-local function check_self(where, self)
-  if not pool.is(self) then
-    core.error(("%s: it must be called with a colon on a pool, as pool:%s, got %s"):format(where, where, type(self)))
-  end
-  return self
+  return seal.object(self)
 end
 
 --- labelled(): positions [L] of all labels in the order in which they came, the data x [L, ...] and y [L].
 function methods:labelled()
-  check_self("labelled", self)
   local positions = long(self.order)
   return positions, self.x:take(1, positions), self.labels:take(1, positions)
 end
@@ -272,7 +276,7 @@ local function choose(self, open, n)
   if self.policy then
     places, steps = self.policy:choose(s)
   elseif self.score then
-    local scores = self.score(self.model, x, n, generator)
+    local scores = self.score(self.public_model, x, n, generator)
     if not core.is_tensor(scores) or scores:ndim() ~= 1 or scores:size(1) ~= x:size(1) then
       core.error(("ask: acquisition must give scores [%d], got %s"):format(x:size(1), core.is_tensor(scores)
         and "[" .. table.concat(scores:shape(), ", ") .. "]" or type(scores)))
@@ -288,7 +292,6 @@ end
 --- nothing is left to ask for nil, message, code: "limit" where the budget is spent, "missing" where the pool is dry.
 --- What of the last round failed (its training raised) is done first.
 function methods:ask()
-  check_self("ask", self)
   if self.asked then return self.asked.positions end
   local settled = settle(self)
   if settled then self.reports[#self.reports].policy = settled end
@@ -364,7 +367,6 @@ end
 --- of classes without any label), classes that are `new` in this round; of "reinforced" policy (rewards, returns,
 --- baseline, diversity, loss, kl). If training raises the labels are kept, and the next ask trains again.
 function methods:tell(labels, positions)
-  check_self("tell", self)
   local asked = self.asked
   if not asked then core.error "tell: nothing was asked for: call pool:ask() first" end
   local n = asked.positions:size(1)
@@ -397,7 +399,6 @@ end
 --- over or on_step(report, pool) gives false. oracle: labels int64 [N] of all data, or a function (positions, x) that
 --- gives those of what is asked for. Returns the pool.
 function methods:run(oracle, given)
-  check_self("run", self)
   local o = options.check("run", given, { steps = options.optional "number", on_step = options.optional "function" })
   local label = oracle
   if core.is_tensor(oracle) then
@@ -413,17 +414,17 @@ function methods:run(oracle, given)
     local positions = self:ask()
     if not positions then break end
     local report = self:tell(label(positions, self.x:take(1, positions)))
-    if o.on_step and o.on_step(report, self) == false then break end
+    if o.on_step and o.on_step(report, seal.object(self)) == false then break end
   end
-  return self
+  return seal.object(self)
 end
 
 --- predict(x): probabilities [N, classes] of the model as it stands.
 function methods:predict(x)
-  check_self("predict", self)
   return (seeded(seed_of(self, "new"), self.model.predict, self.model, x, generator_of(self, "new")))
 end
 
-pool.methods, pool.check_self = methods, check_self
+--- object(self), inner(v): a pool as scripts have it, and what is behind it.
+pool.methods, pool.object, pool.inner = methods, seal.object, seal.inner
 
 return pool

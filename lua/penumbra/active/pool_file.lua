@@ -18,6 +18,8 @@ local KIND <const> = "active pool"
 local NOT_TOLD <const> = -2
 local OPTIONS <const> = { "count", "first", "max_labels", "candidates", "seed" }
 
+local function keep_of(o) return predictor.inner(o.model).keep end
+
 local function long(list) return core.tensor(list, { dtype = "int64" }) end
 
 -- What tells data from others.
@@ -38,7 +40,6 @@ end
 --- save(path): writes the pool to a file (safetensors) that appears whole or not at all: labels, what is asked for and
 --- what of it has been told, the acquisition, and what the model's `keep` names. Returns true, or nil, message, code.
 function methods:save(path)
-  pool.check_self("save", self)
   options.argument("save", "path", path, "string")
   local contents = { kind = KIND, data = print_of(self.x), classes = self.classes, round = self.round,
     acquisition = self.acquisition, acquisition_options = self.acquisition_options, options = {}, labels = self.labels,
@@ -97,7 +98,7 @@ local function pool_form(found, o)
       return { steps = steps(n), before = form.tensor { shape = { n, classes }, dtype = { "float32", "float64" },
         least = 0, most = 1.001 } }
     end),
-    keep = o.model.keep and form.any or form.optional(form.any), policy = policy(form.any),
+    keep = keep_of(o) and form.any or form.optional(form.any), policy = policy(form.any),
     policy_kept = policy(reinforced.kept_form) }
 end
 
@@ -108,7 +109,7 @@ local function check_asked(path, found, o)
   elseif (found.acquisition == "function") ~= (o.acquisition ~= nil) then
     core.error(found.acquisition == "function" and "load: acquisition must be the function that the pool had"
       or ("load: acquisition must be absent: that of the pool was '%s'"):format(tostring(found.acquisition)))
-  elseif found.keep == nil and o.model.keep ~= nil then
+  elseif found.keep == nil and keep_of(o) ~= nil then
     core.error(("load: the model must keep nothing, as in '%s'"):format(path))
   end
 end
@@ -165,13 +166,13 @@ local function restored(path, found, o)
   take_request(self, found.asked)
   self.round, self.reports, self.stale, self.episode = found.round, found.reports, found.stale, found.episode
   if self.episode then check_places("episode.positions", self.episode.positions, self.free:logical_not()) end
-  local into = { keep = o.model.keep, policy = self.policy and self.policy:live() }
+  local into = { keep = keep_of(o), policy = self.policy and self.policy:live() }
   if next(into) then
     local ok, message = checkpoint.load(path, into, { default_generator = false })
     if not ok then core.error(message) end
   end
   if self.policy then self.policy:restore(found.policy_kept) end
-  return self
+  return pool.object(self)
 end
 
 --- load(path, {x =, model = [, acquisition =]}): the pool of a file, with its data and a model like the one it had,
@@ -182,14 +183,12 @@ function pool_file.load(path, given)
   options.argument(where, "path", path, "string")
   local o = options.check(where, given, { x = options.required "tensor", model = options.required(),
     acquisition = options.optional "function" })
-  if o.x:ndim() == 0 or not predictor.is(o.model) then
+  if o.x:ndim() == 0 or not predictor.inner(o.model) then
     core.error "load: x must be the pool's data, and model one of pn.active.network, .posterior or .predictor"
   end
   local found, message, code = saved.read(where, path, file, o)
   if not found then return nil, message, code end
   return saved.make(where, path, restored, path, found, o)
 end
-
-core.namespace("a pool", methods)
 
 return pool_file

@@ -17,11 +17,16 @@ local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local recording = require "penumbra.autodiff.recording"
 local score = require "penumbra.active.score"
+local sealed = require "penumbra.active.sealed"
 
 local predictor = {}
 
 local methods = {}
-local kind = { __index = methods, __name = "predictor" }
+local kind = { __index = methods, __name = "predictor", __tostring = function(self)
+  return ("predictor{%d classes, %s}"):format(self.classes, self.link or "draws")
+end }
+local FIELDS <const> = { classes = true, link = true }
+local seal = sealed.kind("predictor", methods, function(self, key) return FIELDS[key] and self[key] or nil end)
 
 local function shape_text(t) return "[" .. table.concat(t:shape(), ", ") .. "]" end
 
@@ -112,7 +117,7 @@ local function new(where, o, has)
     batch_size = options.whole(where, "batch_size", o.batch_size, 1),
     draws = options.whole(where, "draws", o.draws, 1) }
   has.fit, has.features = o.fit, o.features
-  return setmetatable(self, kind)
+  return seal.object(setmetatable(self, kind)), self
 end
 
 local common = { classes = options.required "number", fit = options.optional "function",
@@ -141,7 +146,7 @@ function predictor.predictor(given)
   end
   local has = { probabilities = o.probabilities, moments = o.moments, draws = o.weight_draws }
   o.draws = 100
-  return new(where, o, has)
+  return (new(where, o, has))
 end
 
 -- The probabilities of one set of weights at x.
@@ -183,14 +188,14 @@ function predictor.network(net, given)
     core.error 'network: net must be of pn.nn.bayesian for by = "draws", whose weights can be drawn'
   end
   o.keep = o.keep or { net = net }
-  local self = new(where, o, { moments = o.by == "moments" and function(x)
+  local object, self = new(where, o, { moments = o.by == "moments" and function(x)
     local m, v = net:moments(x)
     return m, v or m * 0
   end or nil })
   if bayesian then
     self.has.draws = function(x, n, generator) return bayesian_draws(self, net, x, n, generator) end
   end
-  return self
+  return object
 end
 
 local posterior_known = with_common { probabilities = options.required "function", draws = 100 }
@@ -210,7 +215,7 @@ function predictor.posterior(p, given)
     return q
   end
   if type(p) ~= "function" then look(p) end
-  return new(where, o, { draws = function(x, n)
+  return (new(where, o, { draws = function(x, n)
     local sites = {}
     for name, draws in pairs(look(current()).draws) do
       local shape = draws:shape()
@@ -219,12 +224,10 @@ function predictor.posterior(p, given)
       sites[name] = draws:reshape { total, table.unpack(shape, 3) }:take(1, places)
     end
     return o.probabilities(sites, x)
-  end })
+  end }))
 end
 
---- is(v): was v made by one of these?
-function predictor.is(v) return type(v) == "table" and getmetatable(v) == kind end
-
-core.namespace("a predictor", methods)
+--- inner(v): what is behind a predictor, with its methods; nil where v is none.
+predictor.inner = seal.inner
 
 return predictor
