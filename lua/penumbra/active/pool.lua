@@ -334,21 +334,25 @@ local function commit(self, asked)
       generator_of(self, "old"))
   end
   local values = self.labels:take(1, asked.positions)
-  self.labels = self.labels:scatter_add(1, asked.positions, told - values)
-  self.free = self.free:logical_and(core.zeros({ self.size }):scatter_add(1, asked.positions,
+  local labels = self.labels:scatter_add(1, asked.positions, told - values)
+  local free = self.free:logical_and(core.zeros({ self.size }):scatter_add(1, asked.positions,
     core.ones { #positions }):eq(0))
+  local refused = table.move(self.refused, 1, #self.refused, 1, {})
+  local order = table.move(self.order, 1, #self.order, 1, {})
+  local seen, stale = copy_of(self.seen), self.stale
   for k, position in ipairs(positions) do -- of one round
-    if asked.labels[k] == NONE then
-      self.refused[#self.refused + 1] = position
+    local label = asked.labels[k]
+    if label == NONE then
+      refused[#refused + 1] = position
     else
-      self.order[#self.order + 1] = position
-      count_seen(self, asked.labels[k])
-      self.stale = true
+      order[#order + 1], seen[label], stale = position, (seen[label] or 0) + 1, true
     end
   end
-  self.episode = before and { steps = asked.steps, before = before:detach(), labels = told,
+  local episode = before and { steps = asked.steps, before = before:detach(), labels = told,
     positions = asked.positions } or nil
-  self.asked = nil
+  -- all at once: what ends a call before here leaves the request as it was
+  self.labels, self.free, self.refused, self.order, self.seen, self.stale, self.episode, self.asked = labels, free,
+    refused, order, seen, stale, episode, nil
 end
 
 -- Classes without a label yet.
