@@ -366,6 +366,20 @@ describe("a run", function()
     os.remove(path)
   end)
 
+  it("keeps its request where the prediction before training fails", function()
+    local want = all(network_pool(small):run(classes))
+    local pool = network_pool(small)
+    pool:run(classes, { steps = 2 })
+    local positions = pool:ask()
+    local has = require("penumbra.active.pool").inner(pool).model.has
+    local real = has.moments
+    has.moments = function() error "no network" end
+    assert.matches("no network", message_of(pool.tell, pool, classes:take(1, positions)))
+    has.moments = real
+    assert.same(positions:totable(), pool:ask():totable())
+    assert.same(want, all(pool:run(classes)))
+  end)
+
   it("is refused with other data, another model or a file that is none", function()
     local path = os.tmpname()
     assert(network_pool(small):save(path))
