@@ -1,7 +1,7 @@
 --- Penumbra: probabilistic deep learning in one small runtime. This module gathers what the core offers
 --- (tensors, operations, gradients, random numbers) and loads the larger parts on first use:
 --- pn.dist, pn.nn, pn.optim, pn.infer, pn.smc, pn.models, pn.train, pn.data, pn.plot, pn.metrics, pn.invariance,
---- pn.continual, pn.fusion, pn.gap, pn.vbp, pn.pac, pn.evidential, pn.checkpoint.
+--- pn.continual, pn.fusion, pn.gap, pn.vbp, pn.active, pn.pac, pn.evidential, pn.checkpoint.
 -- help: pn
 local core = require "penumbra.core"
 local recording = require "penumbra.autodiff.recording"
@@ -28,7 +28,7 @@ end
 local parts = { dist = "distribution", nn = "nn", optim = "optim", infer = "infer", smc = "smc", train = "train",
   data = "data", plot = "plot", invariance = "invariance", metrics = "metrics", checkpoint = "checkpoint",
   models = "models", continual = "continual", fusion = "fusion", gap = "gap", vbp = "vbp", pac = "pac",
-  evidential = "evidential" }
+  evidential = "evidential", active = "active" }
 -- single functions that live in a module of their own
 local members = {
   check_gradients = "penumbra.autodiff.gradcheck",

@@ -8,6 +8,7 @@ local options = require "penumbra.options"
 local saved = require "penumbra.data.saved"
 
 -- those whose objects are saved
+require "penumbra.active.pool_file"
 require "penumbra.continual.learner"
 require "penumbra.infer.posterior"
 require "penumbra.infer.svi"
@@ -21,12 +22,14 @@ require "penumbra.vbp.relu_ascent"
 local restore = {}
 
 --- restore(path [, {...}]): what a method :save has written to the file, as it was: a posterior of pn.nuts, pn.hmc or
---- pn.smc, a fit of pn.svi, a learner on streams, a forecaster, an autoencoder, a model without encoder or of several
---- sources; nil, message, code for a file that is missing, damaged or nothing of the kind. What a file cannot hold is given in
+--- pn.smc, a fit of pn.svi, a learner of pn.continual, pn.vbp or pn.evidential, a forecaster, an autoencoder, a model
+--- without encoder or of several sources, a variational ReLU network, a pool of pn.active; nil, message, code for a file that is missing, damaged or nothing of the kind. What a file cannot hold is given in
 --- the table:
 ---     of a posterior       model, data: of the same model and data
 ---     of a fit             model, guide, data and what else pn.svi was given; fit:continue(steps) goes on
----     of a learner         network, of the same architecture; likelihood, where it was a function or a row; progress
+---     of a learner         network, of the same architecture; likelihood, where it was a function or a row; method,
+---                          where it was a row; progress
+---     of a pool            x, model; acquisition, where it was a function
 ---     of other models      options that were functions or networks, by their names
 --- Raises where the table is not what the file asks for. Tables of tensors: pn.load; a run: pn.checkpoint.load; a
 --- filter that goes on, of the same options: f:load.

@@ -9,6 +9,7 @@
 ---     chains         how many chains run side by side
 ---     warmup         steps before what counts: of a sampler's adaptation, of a rate that rises
 ---     lag            how many steps behind
+---     outcomes       joint outcomes, how many at most are summed over one by one
 ---     bins           of a histogram: how many, or their edges
 ---     points         nodes of a quadrature
 ---     components     of a mixture, how many
@@ -37,6 +38,9 @@
 ---     estimator      which estimate of an objective or a gradient, by name
 ---     objective      what is maximised, by name
 ---     loss           a function of data that gives what is minimised
+---     baseline       what is taken from rewards before a gradient is made of them
+---     gamma          by what a reward a step later counts less
+---     discount_first whether the first reward does, too
 ---     gradient       how a resampling step passes gradients on, by name
 ---     start          where something begins: values, or the way they are found, by name
 ---     init           what draws or sets the first values
@@ -62,6 +66,7 @@
 ---     impute         how what is missing is filled
 ---     missing        in a file, the text that stands for what is missing
 ---     series         places of items among those that a model has embeddings of, from 0 on
+---     acquisition    which data to ask for, by name or a function
 ---     context        steps that are seen before those that count
 ---     values         tensors that belong to something's steps or points
 ---     weights        of data or particles, not negative
@@ -97,6 +102,8 @@
 ---     variance       squares of standard deviations
 ---     spread         standard deviation of random starting values
 ---     covariance     a matrix
+---     precision      of normal noise or of a normal prior, the reciprocal of its variance
+---     posterior_scale     standard deviation that a posterior starts with
 ---     noise          of observations: how it is parameterised, or its scale
 ---     noise_scale    its standard deviation
 ---     noise_variance its variance

@@ -9,6 +9,7 @@
 
 /* The modules that a script may require. */
 static const char *const public[] = {"penumbra",
+                                     "penumbra.active",
                                      "penumbra.checkpoint",
                                      "penumbra.continual",
                                      "penumbra.data",

@@ -436,6 +436,39 @@ for name, o in pairs { edl = { method = "edl" }, pac = { method = "bedl_pac", li
   }
 end
 
+-- A model of pools that changes while it learns, and a pool that has been asked and told a part.
+local function pool_model()
+  local net = nn.bayesian(nn.sequential { nn.linear(2, 3), nn.relu { rule = "clt" }, nn.linear(3, 2) })
+  local opt = optim.adam(net, { lr = 0.01 })
+  return pn.active.network(net, { classes = 2, link = "probit", keep = { net = net, optimiser = opt },
+    fit = function(a) opt:step(net:moments(a):square():mean() + net:kl()) end }), net, opt
+end
+
+local pool_x = pn.randn { 12, 2 }
+for name, acquisition in pairs { bald = "bald", reinforced = { "reinforced", ranked = 9, every = 2, points = 3,
+    hidden = 4 } } do
+  local live, net, opt = pool_model()
+  kinds["pool_" .. name] = {
+    make = function(path)
+      local p = pn.active.pool { x = pool_x, model = (pool_model()), acquisition = acquisition, first = 3, count = 2,
+        max_labels = 9, seed = 1 }
+      p:ask()
+      p:tell { 0, -1, 1 }
+      p:tell({ 1 }, p:ask():slice(1, 2, 2))
+      assert(p:save(path))
+    end,
+    load = function(path) return pn.restore(path, { x = pool_x, model = live }) end,
+    use = function(p)
+      tostring(p)
+      p:labelled()
+      p:run(function(at) return at:remainder(2) end)
+      p:predict(pool_x)
+      p:save(again)
+    end,
+    alive = function() return text_of { net:state(), opt:state() } end,
+  }
+end
+
 kinds.relu_net = {
   make = function(path)
     local m = pn.vbp.relu_net { sizes = { 2, 3, 1 }, seed = 1 }

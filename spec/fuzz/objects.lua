@@ -196,6 +196,21 @@ local made = {
     m:observe(pn.ones { 4, 1 }, pn.ones { 4, 1 })
     return m
   end,
+  predictor = function()
+    return pn.active.predictor { classes = 2, fit = hold, probabilities = function(x)
+      hold(x)
+      return pn.full({ x:size(1), 2 }, 0.5)
+    end }
+  end,
+  label_pool = function()
+    local net = pn.nn.bayesian(pn.nn.sequential { pn.nn.linear(1, 2), pn.nn.relu { rule = "clt" }, pn.nn.linear(2, 2) })
+    local p = pn.active.pool { x = pn.randn { 9, 1 }, count = 2, first = 2, seed = 1,
+      model = pn.active.network(net, { classes = 2, link = "probit", fit = hold }),
+      acquisition = { "reinforced", ranked = 6, every = 2, points = 3, hidden = 2 } }
+    p:ask()
+    p:tell { 0, 1 }
+    return p
+  end,
   adaptation = function() return pn.continual.bayesian_forgetting { rate = 0.1 } end,
   autoencoder = function()
     local m = pn.models.vae { data = 2, latent = 1, hidden = { 2 } }

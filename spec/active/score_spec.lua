@@ -1,0 +1,235 @@
+-- Acquisition scores: entropies read three ways, BALD by draws and by formulas, BatchBALD by enumeration, core sets.
+local pn = require "penumbra"
+local active = pn.active
+local golden = dofile "spec/golden/active/scores.lua"
+
+local function near(want, got, tolerance, what)
+  assert.truthy(math.abs(got - want) <= tolerance, ("%s: %.17g, want %.17g"):format(what or "", got, want))
+end
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return (message:gsub("^[^:]+:%d+: ", ""))
+end
+
+local function long(list) return pn.tensor(list, { dtype = "int64" }) end
+
+-- Probabilities [K, N, C] that have nothing to do with each other.
+local function some_draws(K, N, C, dtype, seed)
+  local g = pn.generator(seed or 5)
+  return (pn.randn({ K, N, C }, { generator = g, dtype = dtype }) * 2):softmax(-1)
+end
+
+describe("the entropy of probits", function()
+  local m, v = pn.tensor { 1.2, -.7, .1 }, pn.tensor { .5, 1.5, .2 }
+
+  it("is read in three ways, to the values of the specification", function()
+    local p = active.probit_probabilities(m, v)
+    for k, want in ipairs { .836406561105, .328984545032, .536367763237 } do near(want, p[k]:item(), 1e-12, "p") end
+    near(1.76953765712, active.entropy(p, { kind = "binary" }):item(), 1e-11, "binary")
+    near(.849285193564, active.entropy(p, { kind = "raw" }):item(), 1e-12, "raw")
+    near(1.03072552561, active.entropy(p):item(), 1e-11, "renormalised")
+  end)
+
+  it("is Phi(m / sqrt(1 + v)): R4's two values", function()
+    near(0.650006241717, active.probit_probabilities(pn.tensor { .7 }, pn.tensor { 2.3 }):item(), 1e-12)
+    near(0.102446946908, active.probit_probabilities(pn.tensor { -1.5 }, pn.tensor { .4 }):item(), 1e-12)
+  end)
+
+  it("is largest at one half and 0 where all is certain", function()
+    near(3 * math.log(2), active.entropy(pn.full({ 3 }, .5), { kind = "binary" }):item(), 1e-15)
+    for _, kind in ipairs { "binary", "raw", "renormalised" } do
+      assert.equal(0, active.entropy(pn.tensor { 0, 1, 0 }, { kind = kind }):item())
+    end
+  end)
+end)
+
+describe("margin and variation ratio", function()
+  it("are what they say, by hand", function()
+    local p = pn.tensor { { .5, .3, .2 }, { .1, .1, .8 } }
+    local margin = active.margin(p):totable()
+    near(-.2, margin[1], 1e-15) near(-.7, margin[2], 1e-15)
+    local ratio = active.variation_ratio(p):totable()
+    near(.5, ratio[1], 1e-15) near(.2, ratio[2], 1e-15)
+    local votes = pn.tensor { { { .6, .4 } }, { { .9, .1 } }, { { .2, .8 } } } -- two of three for class 0
+    near(1 / 3, active.variation_ratio(votes):item(), 1e-15)
+    near(.4, active.variation_ratio(pn.tensor { { 1.2 / 2, .8 / 2 } }):item(), 1e-15) -- one-vs-all: renormalised
+  end)
+
+  it("of top are the first of equals, and NaN is refused", function()
+    assert.same({ 3, 0, 1 }, active.top(pn.tensor { 2, 2, 1, 5 }, 3):totable())
+    assert.same({ 0 }, active.top(pn.tensor { 2 }, 3):totable())
+    assert.matches("^top: scores must be numbers, got NaN", message_of(active.top, pn.tensor { 1, 0 / 0 }, 1))
+  end)
+end)
+
+describe("bald", function()
+  it("of draws is the golden value of four variables, and 0 where draws agree", function()
+    local t = pn.linspace(0, 1, 20):reshape { 20, 1, 1 }
+    local p1 = pn.eye(4) * .6 + .1
+    local p2 = pn.tensor { { .3, .3, .2, .2 }, { .2, .3, .3, .2 }, { .2, .2, .3, .3 }, { .3, .2, .2, .3 } }
+    local draws = p1 * (1 - t) + p2 * t
+    for k = 1, 4 do
+      near(0.0307156396662344, active.bald(draws)[k]:item(), 1e-15)
+      near(1.237597168232557, active.entropy(draws:mean(1))[k]:item(), 1e-14)
+    end
+    assert.same({ 0, 0, 0, 0 }, active.bald(p1:unsqueeze(1):tile { 6, 1, 1 }):gt(1e-15):to("int64"):totable())
+  end)
+
+  it("is never negative, and adds up yes or no of each class", function()
+    local draws = some_draws(9, 200, 4)
+    assert.truthy(active.bald(draws):min():item() >= 0)
+    local by_hand = 0
+    for c = 1, 4 do
+      local p = draws:select(3, c)
+      by_hand = by_hand + active.bald(pn.stack({ p, 1 - p }, 3))
+    end
+    assert.truthy((active.bald(draws, { kind = "binary" }) - by_hand):abs():max():item() < 1e-14)
+  end)
+
+  for _, case in ipairs(golden.probit) do
+    it(("of one probit N(%g, %g) is that of quadrature"):format(case[1], case[2]), function()
+      local m, v = pn.tensor { case[1] }, pn.tensor { case[2] }
+      near(case[3], active.bald_moments(m, v):item(), 1e-10, "quadrature")
+      near(case[3], active.bald_moments(m, v, { method = "closed" }):item(), 0.02, "closed") -- Houlsby's error
+      local got = active.bald_moments(m, v, { method = "draws", draws = 200000, generator = pn.generator(2) }):item()
+      near(case[3], got, 6 * 0.3 / math.sqrt(200000), "draws") -- entropies of one class lie in [0, log 2]
+    end)
+  end
+
+  it("of probits is 0 without variance, and the closed form is nearly", function()
+    local m = pn.linspace(-3, 3, 31):unsqueeze(2)
+    assert.truthy(active.bald_moments(m, m * 0):max():item() < 1e-12)
+    assert.truthy(active.bald_moments(m, m * 0, { method = "closed" }):max():item() < 0.02)
+    assert.truthy(active.bald_moments(m, m * 0 + 2):min():item() > 0)
+  end)
+
+  it("of softmax: to second order in closed form, and by draws", function()
+    for k, case in ipairs(golden.softmax) do
+      local m, v = pn.tensor(case[1]), pn.tensor(case[2])
+      if k < 3 then
+        near(1, active.bald_moments(m, v, { link = "softmax", method = "closed" }):item() / case[3], 2e-3)
+      end
+      local got = active.bald_moments(m, v, { link = "softmax", draws = 200000, generator = pn.generator(3) }):item()
+      near(case[3], got, 6 * 0.3 / math.sqrt(200000))
+    end
+    local m = pn.tensor { .4, -1, 2 }
+    assert.equal(0, active.bald_moments(m, m * 0, { link = "softmax", method = "closed" }):item())
+    near(0, active.bald_moments(m, m * 0, { link = "softmax", draws = 10 }):item(), 1e-14)
+  end)
+
+  it("has the same values in float32", function()
+    local draws = some_draws(9, 50, 4)
+    assert.truthy((active.bald(draws:to "float32"):to "float64" - active.bald(draws)):abs():max():item() < 1e-5)
+  end)
+end)
+
+describe("batch_bald", function()
+  local t = pn.linspace(0, 1, 20):reshape { 20, 1, 1 }
+  local p2 = pn.tensor { { .3, .3, .2, .2 }, { .2, .3, .3, .2 }, { .2, .2, .3, .3 }, { .3, .2, .2, .3 } }
+  local four = (pn.eye(4) * .6 + .1) * (1 - t) + p2 * t
+
+  it("has the golden values of one to four of four variables", function()
+    local batch = active.batch_bald(four, 4)
+    local want = { 0.0307156396662344, 0.059619586271583, 0.0869107051474467, 0.1127530453246779 }
+    for k = 1, 4 do near(want[k], batch.steps[k].value, 1e-14, "step " .. k) end
+    assert.equal(0, batch.se)
+    local joint = active.joint_entropy(four)
+    near(4.940279159589967, joint.value, 1e-14) -- 32 ulp
+    assert.truthy(joint.exact)
+    near(0.059619586271583, active.joint_entropy(four:take(2, long { 0, 2 })).value - 2 * 1.2068815285663226, 1e-14)
+  end)
+
+  local draws = pn.tensor(golden.batch.draws)
+
+  it("chooses what enumeration chooses, with probabilities 0 and 1 in it", function()
+    local batch = active.batch_bald(draws, 4)
+    assert.same(golden.batch.chosen, batch.places:totable())
+    for k, value in ipairs(golden.batch.values) do near(value, batch.steps[k].value, 1e-13, "step " .. k) end
+    near(golden.batch.joint, active.joint_entropy(draws).value, 1e-13)
+    local small = active.batch_bald(draws:to "float32", 4)
+    assert.same(golden.batch.chosen, small.places:totable())
+    near(golden.batch.values[4], small.value, 2e-6)
+  end)
+
+  it("of drawn outcomes is within its standard error, which is that of repetition", function()
+    local values, ses = {}, {}
+    for k = 1, 40 do
+      local r = active.joint_entropy(draws, { outcomes = 1, draws = 1000, generator = pn.generator(k) })
+      assert.is_false(r.exact)
+      values[k], ses[k] = r.value, r.se
+    end
+    local v, se = pn.tensor(values), pn.tensor(ses):mean():item()
+    near(golden.batch.joint, v:mean():item(), 6 * se / math.sqrt(40))
+    assert.truthy(se < 0.05, se) -- narrow enough to mean something
+    local ratio = v:std():item() / se -- spread evenly over draws of the weights: less
+    assert.truthy(ratio > 0.4 and ratio < 1.5, ratio)
+    local batch = active.batch_bald(draws, 4, { outcomes = 9, draws = 20000, generator = pn.generator(1) })
+    assert.truthy(batch.steps[2].exact and not batch.steps[3].exact)
+    near(golden.batch.values[4], batch.value, 6 * batch.se)
+    assert.truthy(batch.se > 0 and batch.se < 0.02)
+  end)
+
+  it("goes on where the product of probabilities underflows", function()
+    local many = some_draws(5, 600, 3, "float32")
+    local joint = active.joint_entropy(many, { draws = 50, generator = pn.generator(1) })
+    assert.truthy(joint.value == joint.value and joint.value > 100)
+  end)
+
+  it("takes each once, at most all, and none twice where a datum stands twice", function()
+    local twice = pn.concatenate({ draws, draws }, 2)
+    local places = active.batch_bald(twice, 20, { outcomes = 500, draws = 300 }).places
+    assert.equal(12, places:unique():numel())
+    assert.equal(0, active.batch_bald(draws, 0).places:numel())
+    -- the certain datum a second time tells nothing more
+    local pair = active.batch_bald(pn.concatenate({ draws:slice(2, 5, 5), draws:slice(2, 5, 5) }, 2), 2)
+    near(pair.steps[1].value, pair.value, 1e-14)
+  end)
+
+  it("refuses by name", function()
+    assert.matches("^batch_bald: draws must be probabilities that sum to 1 over the classes, got a least of",
+      message_of(active.batch_bald, draws * 2, 2))
+    assert.matches("^joint_entropy: draws must be probabilities %[draws, N, classes%], got float64 %[2%]",
+      message_of(active.joint_entropy, pn.zeros { 2 }))
+    assert.matches("^bald: draws must lie between 0 and 1", message_of(active.bald, draws * 2))
+    assert.matches("^bald_moments: variance must not be negative",
+      message_of(active.bald_moments, pn.zeros { 2 }, pn.tensor { 1, -1 }))
+    assert.matches('^bald_moments: method must be "draws" or "closed" with link "softmax", got "quadrature"',
+      message_of(active.bald_moments, pn.zeros { 2 }, pn.zeros { 2 }, { link = "softmax", method = "quadrature" }))
+    assert.matches("did you mean 'renormalised'", message_of(active.entropy, pn.ones { 2 }, { kind = "renormalized" }))
+  end)
+end)
+
+describe("core_set", function()
+  local x = pn.tensor { { 0 }, { 1 }, { 2 }, { 10 }, { 5 } }
+
+  it("is the greedy cover, by hand, from what has labels on", function()
+    assert.same({ 3, 4, 2 }, active.core_set(x, 3, { labelled = pn.tensor { { .1 } } }):totable())
+    assert.same({ 3, 0, 4 }, active.core_set(x, 3):totable()) -- the mean is 3.6
+    assert.same({ 0, 1 }, pn.sort(active.core_set(pn.zeros { 2, 3 }, 5), 1):totable()) -- equal rows, each once
+  end)
+
+  it("covers within twice the best, found by enumeration", function()
+    local g = pn.generator(7)
+    for _ = 1, 5 do
+      local y = pn.randn({ 9, 2 }, { generator = g })
+      local d = (y:unsqueeze(1) - y:unsqueeze(2)):square():sum(3):sqrt()
+      local function cover(places) return d:take(1, places):min(1):max():item() end
+      local best = math.huge
+      for i = 0, 8 do
+        for j = i + 1, 8 do
+          for k = j + 1, 8 do best = math.min(best, cover(long { i, j, k })) end
+        end
+      end
+      local got = cover(active.core_set(y, 3))
+      assert.truthy(got <= 2 * best + 1e-12 and got >= best)
+    end
+  end)
+
+  it("refuses features that do not fit", function()
+    assert.matches("^core_set: labelled must be float64 features, 1 a row, as x is, got float64, 2",
+      message_of(active.core_set, x, 1, { labelled = pn.ones { 3, 2 } }))
+    assert.matches("^core_set: x must be finite", message_of(active.core_set, x / 0, 1))
+  end)
+end)
