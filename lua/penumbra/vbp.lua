@@ -14,28 +14,41 @@ local core = require "penumbra.core"
 local heads = require "penumbra.vbp.likelihood_heads"
 local method_rows = require "penumbra.vbp.method_rows"
 local network_learner = require "penumbra.vbp.network_learner"
+local options = require "penumbra.options"
 local printed = require "penumbra.vbp.printed"
 local relu_net = require "penumbra.vbp.relu_ascent"
 local side_by_side = require "penumbra.vbp.side_by_side"
 
 local vbp = {}
 
-local function copies(rows)
-  local all = {}
-  for name, row in pairs(rows) do
-    all[name] = {}
-    for key, value in pairs(row) do all[name][key] = value end
+-- A copy of the row of this name, or the names of all, sorted.
+local function row_of(where, rows, name)
+  if name == nil then
+    local names = {}
+    for each in pairs(rows) do names[#names + 1] = each end
+    table.sort(names)
+    return names
   end
-  return all
+  options.argument(where, "name", name, "string")
+  if not rows[name] then
+    core.error(("%s: there is none called '%s'%s"):format(where, name, options.suggestion(name, row_of(where, rows))))
+  end
+  local copy = {}
+  for key, value in pairs(rows[name]) do copy[key] = value end
+  return copy
 end
 
---- The methods by name: vbp, clt, local, dropout, map; a copy of each row, of which one of one's own can be made:
---- learner{method = row} (pn.help "penumbra.vbp.method_rows").
-vbp.methods = copies(method_rows.rows)
+--- method([name]): a copy of the row of a method, vbp, clt, local, dropout or map, of which one of one's own can be
+--- made: learner{method = row} (pn.help "penumbra.vbp.method_rows"); without a name, the names.
+function vbp.method(name)
+  return row_of("method", method_rows.rows, name)
+end
 
---- The likelihoods by name: normal, probit, categorical; a copy of each row, as methods (pn.help
+--- likelihood([name]): a copy of the row of a likelihood, normal, probit or categorical, as method (pn.help
 --- "penumbra.vbp.likelihood_heads").
-vbp.likelihoods = copies(heads)
+function vbp.likelihood(name)
+  return row_of("likelihood", heads, name)
+end
 
 --- Formulas of the document as they are printed, where that differs from what is right.
 vbp.printed = core.namespace("pn.vbp.printed", printed)

@@ -82,7 +82,7 @@ local harmless = set [[
   expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   new_hmm_filter new_hmm_viterbi new_hmm_sample new_transport new_image_transport
   quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
-  pixel_accuracy
+  pixel_accuracy kernel_log_density
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   expected_log_likelihood noise_precision expected_softmax
   jacobian hessian jacobian_matrix hessian_matrix hessian_product gauss_newton_product odeint op custom
@@ -139,6 +139,10 @@ local reads = {
   ["pn.metrics.ece"] = function(x) return x * metrics.ece(classes(), shares(x)) end,
   ["pn.metrics.reliability"] = function(x) return x * #metrics.reliability(classes(), shares(x)) end,
   ["pn.metrics.auc"] = function(x) return x * metrics.auc(pn.tensor({ 0, 1, 1 }, { dtype = "int64" }), x) end,
+  ["pn.metrics.ood"] = function(x)
+    local p = pn.stack({ x:sigmoid(), 1 - x:sigmoid() }, 2)
+    return x * metrics.ood(p, p).auc
+  end,
   ["pn.metrics.ecdf_auc"] = function(x) return x * metrics.ecdf_auc(x:sigmoid() * 0.5, 3) end,
   ["pn.metrics.coverage"] = function(x) return x * metrics.coverage(x, 0.5) end,
   ["pn.metrics.normalised_crps"] = function(x) return x * metrics.normalised_crps(x, pn.stack { x, x + 1 }) end,

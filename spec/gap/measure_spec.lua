@@ -190,7 +190,7 @@ describe("measure, of the library's models,", function()
       assert.is_true(report.approximation.value > -1e-3 and report.amortisation.value > 0)
       assert.is_true(report.settled["local"])
       local diagonal = pn.gap.measure(m, nil, part, { generator = generator, steps = 200,
-        log_likelihood = function() return more.each end })
+        log_likelihood = function() return bound.each end })
       assert.is_true(diagonal.approximation.value > -0.02 and diagonal.approximation.value < 0.5)
       assert.is_true(diagonal.local_bound.value < report.local_bound.value + 0.01)
       -- gradients that the model keeps are its own

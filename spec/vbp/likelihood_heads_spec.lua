@@ -1,7 +1,8 @@
 -- What stands on the outputs: bounds and predictions of Haussmann (2021), 3.1.7 and 4.2.1, against the document's
 -- numbers, quadrature and draws; and the printed bound, whose sign is wrong.
 local pn = require "penumbra"
-local heads = pn.vbp.likelihoods
+local heads = {}
+for _, name in ipairs(pn.vbp.likelihood()) do heads[name] = pn.vbp.likelihood(name) end
 
 local function near(a, b, tolerance, what)
   a = type(a) == "number" and a or a:item()

@@ -205,7 +205,7 @@ describe("a learner", function()
   end
 
   it("learns by every method and likelihood, better than knowing nothing", function()
-    for method in pairs(pn.vbp.methods) do
+    for _, method in ipairs(pn.vbp.method()) do
       for _, likelihood in ipairs { "normal", "categorical", "probit" } do
         local m, target = make { method = method, likelihood = likelihood }
         local run = m:fit { data = { inputs, target }, epochs = 60, batch_size = 30, seed = 2 }
@@ -386,9 +386,9 @@ describe("a learner", function()
 
   it("takes a method and a likelihood of one's own", function()
     local row = setmetatable({ loss = function(ll, kl, n) return (kl / n):sqrt() - ll:mean() end },
-      { __index = pn.vbp.methods.vbp })
+      { __index = pn.vbp.method "vbp" })
     local own = {}
-    for name, f in pairs(pn.vbp.methods.vbp) do own[name] = f end
+    for name, f in pairs(pn.vbp.method "vbp") do own[name] = f end
     own.loss = row.loss
     local m = make { method = own, learn_noise = false }
     local run = m:fit { data = { inputs, real }, epochs = 1, optimiser = pn.optim.sgd(m:parameters(), { lr = 0 }) }

@@ -26,6 +26,8 @@ local printed = { dropout = { 1.12, 0.429 }, ["local"] = { 1.47, 1.381 }, clt = 
 local called = { ["local"] = "VarOut", clt = "DVI", edl = "EDL", bedl = "BEDL", bedl_pac = "BEDL-PAC, sum",
   bedl_pac_mean = "BEDL-PAC, mean", dropout = "MC Dropout" }
 
+local VARIATIONAL <const> = { vbp = true, clt = true, ["local"] = true, dropout = true, map = true } -- of pn.vbp
+
 local o32 = { dtype = "float32" }
 
 local function load(folder, name, n)
@@ -74,7 +76,7 @@ local function learner(method, seed)
   local name, form = method:match "^(bedl_pac)_(%a+)$"
   local o = { method = name or method, network = network(), seed = seed, likelihood = "categorical",
     draws = option.draws }
-  if pn.vbp.methods[method] then
+  if VARIATIONAL[method] then
     -- one weight draw, or one of the outputs, a step; the divergence of the weights with precision 100
     o.objective, o.draws, o.rate = "draws", { train = 1, predict = option.draws }, option.rate
     o.prior_precision = method == "dropout" and 1 or 100

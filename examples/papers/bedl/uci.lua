@@ -67,7 +67,7 @@ end
 local function parts_of(x, y, test)
   local kept = pn.ones { x:size(1) }:scatter_add(1, test, pn.full(test:shape(), -1.0))
   local rest = kept:nonzero():squeeze(2)
-  local sx, sy = pn.train.standardise(x:take(1, rest)), pn.train.standardise(y:take(1, rest))
+  local sx, sy = pn.data.standardise(x:take(1, rest)), pn.data.standardise(y:take(1, rest))
   local function part(rows) return { sx(x:take(1, rows)), sy(y:take(1, rows)) } end
   return part(rest), part(test), sy.scale:item()
 end

@@ -63,7 +63,7 @@ end
 local function split_of(t, k)
   local kept = pn.ones { t.x:size(1) }:scatter_add(1, t.splits[k], pn.full(t.splits[k]:shape(), -1.0))
   local rest = kept:nonzero():squeeze(2)
-  local sx, sy = pn.train.standardise(t.x:take(1, rest)), pn.train.standardise(t.y:take(1, rest))
+  local sx, sy = pn.data.standardise(t.x:take(1, rest)), pn.data.standardise(t.y:take(1, rest))
   local function part(rows) return { sx(t.x:take(1, rows)), sy(t.y:take(1, rows)) } end
   return part(rest), part(t.splits[k]), sy.scale:item()
 end

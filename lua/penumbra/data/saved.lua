@@ -19,6 +19,7 @@ local kinds = {} -- of files that pn.restore makes objects of, by their nouns
 --- restored_by(file, f): of such a file pn.restore makes what f(path, given) makes of it; f gives nil, message, code
 --- for what it refuses in the file and raises for what it refuses in the table `given`.
 function saved.restored_by(file, f)
+  assert(not kinds[file.noun], file.noun)
   kinds[file.noun] = { file = file, restore = f }
 end
 

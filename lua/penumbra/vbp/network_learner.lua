@@ -463,7 +463,7 @@ local function learner_form()
     generator = form.generator, one_pass = form.boolean }
 end
 
-local learner_file = saved.file { noun = "learner that learner:save has written", read = checkpoint.load,
+local learner_file = saved.file { noun = "learner of pn.vbp that m:save has written", read = checkpoint.load,
   is = function(found) return found.kind == KIND end, form = learner_form }
 
 local function restored(found, asked)
