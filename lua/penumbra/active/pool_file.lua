@@ -38,9 +38,9 @@ local function asked_of(self)
 end
 
 --- save(path): writes the pool to a file (safetensors) that appears whole or not at all: labels, what is asked for and
---- what of it has been told, the acquisition, and what the model's `keep` names. pn.restore(path, {x =, model = [, acquisition =]}) makes the pool again, of its data
---- and a model like the one it had, whose `keep` is loaded; acquisition where it was a function. It goes on to the same
---- bits. Returns true, or nil, message, code.
+--- what of it has been told, the acquisition, and what the model's `keep` names. pn.restore(path, {x =, model = [,
+--- acquisition =]}) makes the pool again, of its data and a model like the one it had, whose `keep` is loaded;
+--- acquisition where it was a function. It goes on to the same bits. Returns true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
   local contents = { kind = KIND, data = print_of(self.x), classes = self.classes, round = self.round,

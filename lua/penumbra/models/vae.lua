@@ -314,10 +314,10 @@ function methods:posterior_law(x, given)
 end
 
 -- What pn.gap.measure hands on: x, or {x, condition}.
-local function datum_parts(self, where, data)
-  local x, c = data, nil
-  if type(data) == "table" then
-    x, c = data[1], data[2]
+local function datum_parts(self, where, given)
+  local x, c = given, nil
+  if type(given) == "table" then
+    x, c = given[1], given[2]
   end
   if self.latent[2] then
     core.error(where .. ": only of models with one level of latents")
@@ -327,16 +327,16 @@ end
 
 --- log_joint(z, x): log p(x, z) of draws z [S, B, latent] for x [B, data] (or {x, condition}), [S, B]; differentiable.
 --- Of models of one level.
-function methods:log_joint(z, data)
-  local x, c = datum_parts(self, "log_joint", data)
+function methods:log_joint(z, given)
+  local x, c = datum_parts(self, "log_joint", given)
   local run = run_of(self, x, c, { given = { z } })
   return run.log_likelihood + self.latents:log_prior(run)
 end
 
 --- amortised_posterior(): q(z | x) of a model of one level, as pn.gap.measure takes it. It sees all of x.
 function methods:amortised_posterior()
-  return network_posterior.new { network = self.latents, sees_all = true, draw = function(_, data, draws, generator)
-    local x, c = datum_parts(self, "draw", data)
+  return network_posterior.new { network = self.latents, sees_all = true, draw = function(_, given, draws, generator)
+    local x, c = datum_parts(self, "draw", given)
     if self.posterior == "flow" then
       local run = self.latents:run(self.likelihood:given(x), c, { draws = draws })
       return run.z[1], self.latents:log_posterior(run)

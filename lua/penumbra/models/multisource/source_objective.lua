@@ -60,7 +60,7 @@ local function where_there(law, mask, prior)
   return (prior.factor * natural.masked(natural.of(law) / prior.factor, mask)):to_distribution()
 end
 
---- beliefs(self, b, names): the list of {name =, law =, mask =} of the sources in b, in the order of names; a law is
+--- beliefs(self, b, names): a list with name, law and mask of each of the sources in b, in the order of names; a law is
 --- the prior where its source is not there.
 function source_objective.beliefs(self, b, names)
   local list = {}
