@@ -8,6 +8,7 @@
 --- No datum is looked at by itself: each pick is a few matrix products over all of them, a block of data at a time.
 -- help: pn.active, quiet
 local core = require "penumbra.core"
+local estimate = require "penumbra.estimate"
 local options = require "penumbra.options"
 
 local batch_bald = {}
@@ -135,11 +136,11 @@ function batch_bald.joint_entropy(draws, given)
   local where = "joint_entropy"
   local p, o = checked(where, draws), read_options(where, given)
   local B = p:size(2)
-  if B == 0 then return { value = 0.0, se = 0.0, exact = true } end
+  if B == 0 then return estimate.new(0.0, 0.0, { exact = true }) end
   local s = outcomes_of(p, o)
   for b = 1, B - 1 do s.add(p:select(2, b)) end
   local value, square = s.entropies(p:slice(2, B, B))
-  return { value = value:item(), se = square and math.sqrt(square:item()) or 0.0, exact = square == nil }
+  return estimate.new(value:item(), square and math.sqrt(square:item()) or 0.0, { exact = square == nil })
 end
 
 --- batch_bald(draws, n [, {outcomes = 10000, draws = 5000, generator =}]): n data chosen one after the other, always
@@ -152,7 +153,7 @@ function batch_bald.batch_bald(draws, n, given)
   local p, o = checked(where, draws), read_options(where, given)
   local N = p:size(2)
   n = math.min(options.whole(where, "n", n, 0), N)
-  local result = { places = core.zeros({ 0 }, { dtype = "int64" }), value = 0.0, se = 0.0, steps = {} }
+  local result = estimate.new(0.0, 0.0, { places = core.zeros({ 0 }, { dtype = "int64" }), steps = {} })
   if n == 0 then return result end
   local conditional, places, s = -p:xlogy(p):sum(3):mean(1), {}, outcomes_of(p, o)
   local taken, known_part = core.zeros({ N }, { dtype = "bool" }), 0

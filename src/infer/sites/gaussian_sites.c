@@ -25,30 +25,45 @@ typedef struct {
 
 /* ---- the network ---- */
 
+/* The row's option of this name, or what stands for one that it has not. */
+static double option_of(const pn_layer *l, const char *name, double absent) {
+  int k = pni_option_find(l->type->options, name);
+  return k < 0 ? absent : l->option[k];
+}
+
+/* Where the numbers of a site's activation come from: an option of the layer by its name, or a constant. */
+typedef struct {
+  const char *name;
+  pni_site_activation kind;
+  const char *first, *second, *slope; /* options */
+  double first_value, second_value, shift;
+} activation;
+
+static const activation activations[] = {
+    {"gelu", PNI_SITE_GELU, "", "", "", 0, 1, 0},
+    {"silu", PNI_SITE_SILU, "", "", "", 0, 1, 0},
+    {"tanh", PNI_SITE_TANH, "", "", "", 0, 1, 0},
+    {"sigmoid", PNI_SITE_SIGMOID, "", "", "", 0, 1, 0},
+    {"softplus", PNI_SITE_SOFTPLUS, "", "", "", 0, 1, 0},
+    {"softsign", PNI_SITE_SOFTSIGN, "", "", "", 0, 1, 0},
+    {"relu", PNI_SITE_RELU, "", "", "", 0, 1, 0},
+    {"leaky_relu", PNI_SITE_RELU, "slope", "", "", 0, 1, 0},
+    {"hard_tanh", PNI_SITE_CLAMP, "low", "high", "", 0, 1, 0},
+    {"hard_sigmoid", PNI_SITE_CLAMP, "", "", "slope", 0, 1, 0.5},
+    {"elu", PNI_SITE_ELU, "alpha", "", "", 0, 1, 0},
+    {"selu", PNI_SITE_ELU, "", "", "", 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 0},
+};
+
 static pn_status set_activation(C *c, const pn_layer *l, pni_site_layer *out) {
-  static const struct {
-    const char *name;
-    pni_site_activation kind;
-  } simple[] = {{"gelu", PNI_SITE_GELU},          {"silu", PNI_SITE_SILU},         {"tanh", PNI_SITE_TANH},
-                {"sigmoid", PNI_SITE_SIGMOID},    {"softplus", PNI_SITE_SOFTPLUS}, {"softsign", PNI_SITE_SOFTSIGN},
-                {"hard_tanh", PNI_SITE_CLAMP},    {"leaky_relu", PNI_SITE_RELU},   {"relu", PNI_SITE_RELU},
-                {"hard_sigmoid", PNI_SITE_CLAMP}, {"elu", PNI_SITE_ELU},           {"selu", PNI_SITE_ELU}};
-  const char *name = l->type->name;
-  for (size_t k = 0; k < sizeof simple / sizeof simple[0]; k++)
-    if (strcmp(name, simple[k].name) == 0) out->activation = simple[k].kind;
-  if (out->activation == PNI_SITE_IDENTITY)
-    return pni_fail(c, PN_MISSING, "%s: layers must be linear or elementwise activations, got %s", where, name);
-  const double *option = l->option;
-  out->first = strcmp(name, "leaky_relu") == 0 || strcmp(name, "hard_tanh") == 0 ? option[2]
-               : strcmp(name, "elu") == 0                                        ? option[0]
-               : strcmp(name, "selu") == 0                                       ? 1.6732632423543772848170429916717
-                                                                                 : 0;
-  out->second = strcmp(name, "hard_tanh") == 0 ? option[3]
-                : strcmp(name, "selu") == 0    ? 1.0507009873554804934193349852946
-                                               : 1;
-  out->slope = strcmp(name, "hard_sigmoid") == 0 ? option[2] : 1;
-  out->shift = strcmp(name, "hard_sigmoid") == 0 ? 0.5 : 0;
-  return PN_OK;
+  for (size_t k = 0; k < sizeof activations / sizeof *activations; k++) {
+    const activation *a = &activations[k];
+    if (strcmp(l->type->name, a->name) != 0) continue;
+    out->activation = a->kind;
+    out->first = option_of(l, a->first, a->first_value), out->second = option_of(l, a->second, a->second_value);
+    out->slope = option_of(l, a->slope, 1), out->shift = a->shift;
+    return PN_OK;
+  }
+  return pni_fail(c, PN_MISSING, "%s: layers must be linear or elementwise activations, got %s", where, l->type->name);
 }
 
 static pn_status add_linear(C *c, const pn_layer *l, pni_site_problem *p) {
