@@ -349,6 +349,35 @@ describe("a run", function()
     os.remove(path)
   end)
 
+  it("goes on from a file to the same bits with a learner of pn.vbp", function()
+    local x = pn.randn({ 60, 2 }, { generator = pn.generator(3) })
+    local truth = (x:select(2, 1) + x:select(2, 2)):gt(0):to "int64"
+    local function model()
+      local m = pn.vbp.learner { network = pn.nn.mlp({ 2, 8, 2 }, { activation = "relu" }), likelihood = "probit",
+        seed = 1 }
+      local opt = pn.optim.adam(m:parameters(), { lr = 0.02 })
+      return pn.active.predictor { classes = 2, link = "probit", moments = function(a) return m:moments(a) end,
+        fit = function(a, y, round)
+          m:fit { data = { a, y }, epochs = 20, batch_size = 10, optimiser = opt, seed = round.seed }
+        end, keep = { learner = m, optimiser = opt } }, m
+    end
+    local function pool_of(p)
+      return active.pool { x = x, model = p, acquisition = "bald", first = 6, count = 3, max_labels = 18, seed = 2 }
+    end
+    local first, one = model()
+    local whole = pool_of(first):run(truth)
+    local part, path = pool_of((model())), os.tmpname()
+    part:tell(truth:take(1, part:ask()))
+    part:ask()
+    assert(part:save(path))
+    local second, two = model()
+    local again = assert(pn.restore(path, { x = x, model = second })):run(truth)
+    os.remove(path)
+    assert.same((whole:labelled()):totable(), (again:labelled()):totable())
+    assert.is_true((one:moments(x)):eq((two:moments(x))):all():item())
+    assert(whole:predict(x):argmax(2):eq(truth):to("float64"):mean():item() > 0.85)
+  end)
+
   it("goes on from a file that was written where training had failed", function()
     local path = os.tmpname()
     local want = all(network_pool(small):run(classes))

@@ -358,6 +358,10 @@ describe("a learner", function()
       assert.equal(given.method, other.method)
       near((m:log_predictive(inputs, target) - other:log_predictive(inputs, target)):abs():max(), 0, 0)
       near(m:bound(inputs, target).weights, other:bound(inputs, target).weights, 0)
+      for _, each in ipairs { m, other } do
+        each:fit { data = { inputs, target }, epochs = 1, batch_size = 50, seed = 7 }
+      end
+      for name, t in pairs(m:state()) do assert(t:eq(other:state()[name]):all():item(), name) end -- with its Adam
     end
     local bad, message, code = pn.restore(path, { network = nn.linear(2, 1) })
     assert.is_nil(bad)

@@ -208,9 +208,9 @@ local fit_options = {
 
 local function optimiser_of(p, o)
   if o.optimiser ~= nil then
-    p.optimiser = o.optimiser
+    p.optimiser, p.own = o.optimiser, false
   elseif not p.optimiser then
-    p.optimiser = optim.adam(p.whole:parameters(), { lr = p.o.lr })
+    p.optimiser, p.own = optim.adam(p.whole:parameters(), { lr = p.o.lr }), true
   end
   if o.lr then
     learner_options.positive("fit", "lr", o.lr)
@@ -431,8 +431,8 @@ local KIND <const> = "network learner"
 local SAVED <const> = { "objective", "predictive", "prior", "prior_precision", "bias", "sharpness", "gate_kl",
   "log_variance", "spread", "structure", "noise_precision", "learn_noise", "rate", "draws", "lr" }
 
---- save(path): the learner, but for its network's layers and rows of one's own, in a file that appears whole or not at
---- all. Returns true, or nil, message, code.
+--- save(path): the learner with its Adam, but for its network's layers, rows and an optimiser of one's own, in a file
+--- that appears whole or not at all; pn.restore makes it again. Returns true, or nil, message, code.
 function methods:save(path)
   local p = parts("save", self)
   options.argument("save", "path", path, "string")
@@ -444,8 +444,9 @@ function methods:save(path)
   kept.sharpness = kept.sharpness < math.huge and kept.sharpness or nil
   local one_pass = false
   for name in pairs(state) do one_pass = one_pass or name:find "^net%.priors%." ~= nil end
+  kept.lr = p.own and p.optimiser.lr or kept.lr
   return checkpoint.save(path, { kind = KIND, options = kept, state = state, generator = p.o.generator:state(),
-    one_pass = one_pass })
+    one_pass = one_pass, optimiser = p.own and p.optimiser:state() or nil })
 end
 
 local function state_form(like)
@@ -460,7 +461,7 @@ end
 -- The options must be a table: what is in it the constructor looks at.
 local function learner_form()
   return form.record { kind = form.text(KIND), options = form.map(form.any), state = form.map(form.tensor {}),
-    generator = form.generator, one_pass = form.boolean }
+    generator = form.generator, one_pass = form.boolean, optimiser = form.optional(form.map(form.tensor {})) }
 end
 
 local learner_file = saved.file { noun = "learner of pn.vbp that m:save has written", read = checkpoint.load,
@@ -483,7 +484,11 @@ local function restored(found, asked)
   end
   form.check("restore", "state", found.state, state_form(self:state()))
   self:load_state(found.state)
-  inner[self].o.generator:set_state(found.generator)
+  local p = inner[self]
+  p.o.generator:set_state(found.generator)
+  if found.optimiser then
+    optimiser_of(p, {}):load_state(found.optimiser)
+  end
   return self
 end
 
