@@ -104,7 +104,8 @@ rows.bald = { doc = "largest mutual information of label and weights: by draws o
     return score.bald(draws_of(s, o, "bald"), { kind = acquisition.kind_of(s.model, o.kind) })
   end) }
 
-rows.batch_bald = { doc = "the batch whose labels together tell most of the weights, by draws of them",
+rows.batch_bald = { doc = "the batch whose labels together tell most of the weights, by draws of them; probits are "
+    .. "renormalised to a law of one class",
   options = { draws = 100, outcomes = 10000 },
   check = function(o)
     options.whole("pool", "draws", o.draws, 1)
