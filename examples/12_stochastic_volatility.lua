@@ -125,8 +125,8 @@ for _, way in ipairs(ways) do
   way.posterior = posterior(way.name:gsub("%W", ""):lower(), way.sample, way.model)
   way.summary = way.posterior:summary { "mu", "rho", "sigma" }
   print(("%-6s %6d draws, %7.1f s%s"):format(way.name, way.posterior.draws.mu:numel(), way.posterior.seconds,
-    way.posterior.log_evidence and (", log evidence %.2f +- %.2f"):format(way.posterior.log_evidence,
-    way.posterior.log_evidence_error) or ""))
+    way.posterior.log_evidence and (", log evidence %.2f +- %.2f"):format(way.posterior.log_evidence.value,
+    way.posterior.log_evidence.se) or ""))
   for _, warning in ipairs(way.posterior.warnings) do
     print("  " .. warning)
   end

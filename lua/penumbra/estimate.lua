@@ -11,10 +11,11 @@ local class = { __name = "estimate", __tostring = function(self)
   if core.is_tensor(self.value) and self.value:numel() ~= 1 then
     return ("value %s\nstandard error %s"):format(tostring(self.value:detach()), tostring(self.se))
   end
-  return ("%.6g (standard error %.2g)"):format(number(self.value), number(self.se))
+  local value = ("%.6g"):format(number(self.value))
+  return self.se and ("%s (standard error %.2g)"):format(value, number(self.se)) or value
 end }
 
---- new(value, se [, more]): the table.
+--- new(value, se [, more]): the table; se may be nil where nothing tells it.
 function estimate.new(value, se, more)
   local self = { value = value, se = se }
   for name, v in pairs(more or {}) do self[name] = v end

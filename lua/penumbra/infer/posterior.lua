@@ -18,6 +18,7 @@
 -- help: pn, methods p
 local core = require "penumbra.core"
 local data = require "penumbra.data"
+local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
 local layout = require "penumbra.shell.layout"
 local enumeration = require "penumbra.infer.enumeration"
@@ -465,9 +466,10 @@ end
 --- what pn.restore makes the posterior of again. Returns true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
+  local evidence = self.log_evidence
   return data.save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
     statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth, particles = self.particles,
-    log_evidence = self.log_evidence, log_evidence_error = self.log_evidence_error },
+    log_evidence = evidence and evidence.value, log_evidence_error = evidence and evidence.se },
       { format = "penumbra posterior" })
 end
 
@@ -478,10 +480,10 @@ function class.__tostring(self)
   local text = ("%s\n%d %s in %.1f s"):format(tostring(self:summary(self.latent)), n, self.particles and "particles"
     or ("draws of %d chains"):format(self.chains), self.seconds)
   if self.log_evidence then
-    text = ("%s, log evidence %.4f"):format(text, self.log_evidence)
-  end
-  if self.log_evidence_error then
-    text = ("%s, standard error %.2g"):format(text, self.log_evidence_error)
+    text = ("%s, log evidence %.4f"):format(text, self.log_evidence.value)
+    if self.log_evidence.se then
+      text = ("%s, standard error %.2g"):format(text, self.log_evidence.se)
+    end
   end
   for _, warning in ipairs(self.warnings) do
     text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)
@@ -494,6 +496,9 @@ end
 --- its error. Internal.
 function posterior.new(given)
   local self, target = setmetatable(given, class), given.target
+  if self.log_evidence then
+    self.log_evidence, self.log_evidence_error = estimate.new(self.log_evidence, self.log_evidence_error), nil
+  end
   local z = self.unconstrained
   self.chains = z:size(1)
   local values = target:compiled_values()

@@ -181,7 +181,7 @@ local function check(o)
   end
 end
 
---- smc2(model, options) -> a posterior of the parameters with log_evidence and log_evidence_error, in nats.
+--- smc2(model, options) -> a posterior of the parameters with log_evidence, {value =, se =} in nats.
 ---
 --- model           a pn.model with m:scan, or a function (theta, data...): pn.help "penumbra.smc.state_space"
 --- data, parameters, state    as for pn.smc.pmmh

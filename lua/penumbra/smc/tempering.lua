@@ -3,7 +3,7 @@
 ---
 ---     local p = pn.smc.sample(model, {data = {x, y}, num_particles = 2000})
 ---     print(p)                     a posterior as pn.nuts gives one (pn.help "penumbra.infer.posterior")
----     p.log_evidence               log p(data), and p.log_evidence_error, its standard error from this one run
+---     p.log_evidence               {value =, se =}: log p(data) and its standard error from this one run
 ---     p.ladder                     list of {level, ess, moves, accept, step_size, mixing, log_evidence}
 ---
 --- Between the two stand the densities  q0(z) (p(z) / q0(z))^beta  of the unconstrained vector z, 0 = beta_0 < beta_1
@@ -515,7 +515,7 @@ local function posterior_of(self, m, args, particles, ladder, seconds)
 end
 
 --- sample(model, options) -> a posterior (pn.help "penumbra.infer.posterior") of particles of equal weight, with
---- log_evidence and log_evidence_error, in nats: an SMC sampler (pn.help "penumbra.smc.tempering").
+--- log_evidence, {value =, se =} in nats: an SMC sampler (pn.help "penumbra.smc.tempering").
 ---
 --- data           list of the model's arguments after m. A plate takes all its rows, whatever its batch
 --- num_particles  1000
