@@ -120,7 +120,7 @@ local OF = {
 -- Numbers that say how long a list of the caller's is: beyond that it cannot be checked.
 local COUNTS = {n = "list", nsizes = "list", nin = "list", nout = "list", n_variables = "list", parts = "list",
   rows = "numbers",
-  length = "list", size = "space", num_layers = "list"}
+  length = "list", size = "space", sources = "numbers", num_layers = "list"}
 
 -- ---- reading the header ----
 
