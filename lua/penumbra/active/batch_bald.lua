@@ -153,7 +153,7 @@ function batch_bald.batch_bald(draws, n, given)
   local p, o = checked(where, draws), read_options(where, given)
   local N = p:size(2)
   n = math.min(options.whole(where, "n", n, 0), N)
-  local result = estimate.new(0.0, 0.0, { places = core.zeros({ 0 }, { dtype = "int64" }), steps = {} })
+  local result = { places = core.zeros({ 0 }, { dtype = "int64" }), value = 0.0, se = 0.0, steps = {} }
   if n == 0 then return result end
   local conditional, places, s = -p:xlogy(p):sum(3):mean(1), {}, outcomes_of(p, o)
   local taken, known_part = core.zeros({ N }, { dtype = "bool" }), 0
