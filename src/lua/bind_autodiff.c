@@ -73,10 +73,14 @@ static int finish_grads(lua_State *L, pn_context *c, pn_tensor *y, int n, pn_ten
     box[k] = pni_new_box(L);
     lua_rawseti(L, list, k + 1); /* the list keeps it */
   }
-  size_t mark = pn_scope_open(c);
-  pn_status s = pn_grad(c, y, n, x, create_graph, out);
-  for (int k = 0; s == PN_OK && k < n; k++) box[k]->t = pn_tensor_ref(out[k]);
-  pn_scope_close(c, mark);
+  pn_status s;
+  int tries = 0;
+  do {
+    size_t mark = pn_scope_open(c);
+    s = pn_grad(c, y, n, x, create_graph, out);
+    for (int k = 0; s == PN_OK && k < n; k++) box[k]->t = pn_tensor_ref(out[k]);
+    pn_scope_close(c, mark);
+  } while (s && pni_again(L, c, &tries));
   if (s) return pni_raise(L, c);
   pni_tell_collector(L);
   lua_pushvalue(L, list);

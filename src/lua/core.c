@@ -234,6 +234,23 @@ pni_box *pni_test_box(lua_State *L, const pni_state *s, int i) {
 
 pni_box *pni_new_box(lua_State *L) { return pni_new_object(L, &pni_tensor_kind); }
 
+/* What Lua has dropped is never the reason why a small thing finds no room: beyond three quarters of the limit
+ * everything is collected whenever a sixteenth of it was taken since. (Large ones are tried twice: PNI_RETURN,
+ * pni_again.) */
+static void relieve(lua_State *L, pni_state *s) {
+  size_t limit = s->c->limit, now;
+  if (!limit || (now = pn_context_memory(s->c, NULL)) <= limit - limit / 4) return;
+  if (now < s->swept) s->swept = now;
+  if (now - s->swept < limit / 16) return;
+  lua_gc(L, LUA_GCCOLLECT, 0);
+  s->swept = s->seen = pn_context_memory(s->c, NULL);
+}
+
+void pni_make_room(lua_State *L) {
+  pni_state *s = pni_lua_state(L);
+  if (s && s->c) relieve(L, s);
+}
+
 /* Tells the collector about memory it cannot see: a step of its work per 64 KiB by which the context has grown
  * since the last look. Growth, not the size of results: one result may keep many nodes of a graph alive.
  * Steps alone do not do: in generational mode (that of the `lua` command) a box that survives two of them is old,
@@ -242,6 +259,7 @@ pni_box *pni_new_box(lua_State *L) { return pni_new_object(L, &pni_tensor_kind);
 void pni_tell_collector(lua_State *L) {
   enum { GRAIN = 65536, FLOOR = 16 << 20 };
   pni_state *s = pni_lua_state(L);
+  relieve(L, s);
   size_t now = pn_context_memory(s->c, NULL);
   if (now > s->seen) s->debt += now - s->seen;
   s->seen = now;
@@ -282,6 +300,13 @@ void pni_forget(lua_State *L, pn_context *c, size_t mark) {
   pn_scope_close(c, mark);
   pn_context_clear_error(c);
   lua_gc(L, LUA_GCCOLLECT, 0);
+}
+
+bool pni_again(lua_State *L, pn_context *c, int *tries) {
+  if (pn_context_status(c) != PN_NOMEM || (*tries)++) return false;
+  pn_context_clear_error(c);
+  lua_gc(L, LUA_GCCOLLECT, 0);
+  return true;
 }
 
 /* ---- settings ---- */

@@ -45,6 +45,7 @@ typedef struct pni_state {
   size_t debt;               /* bytes of growth the collector has not been told about */
   size_t seen;               /* bytes in use at the last look */
   size_t full;               /* bytes in use above which everything is collected */
+  size_t swept;              /* bytes in use after the last collection near the limit, or less */
   const void *box_metatable; /* identity of the tensors' metatable */
   char broken_where[96];     /* the script's line of the failure that broke the capture that goes on, or "" */
   pni_missed missed;         /* last name that was not there */
@@ -127,6 +128,11 @@ typedef pn_status (*pni_tensor_action)(pn_context *c, pn_tensor *const *in, pn_t
 int pni_tensor_results(lua_State *L, pn_tensor *const *in, int n, pni_tensor_action f);
 /* After a first failure for lack of memory: closes the scope, clears the error, collects garbage. */
 void pni_forget(lua_State *L, pn_context *c, size_t mark);
+/* Was memory lacking, for the first time of `tries`? Then what Lua has dropped is collected and the error cleared:
+ * do { made = ...; } while (!made && pni_again(L, c, &tries)). */
+bool pni_again(lua_State *L, pn_context *c, int *tries);
+/* Before an object is made: near the limit of memory collects what Lua has dropped. */
+void pni_make_room(lua_State *L);
 /* A tensor or number at index i as a tensor; numbers take `like`'s dtype (or the default). Scoped. */
 pn_tensor *pni_to_tensor(lua_State *L, pn_context *c, int i, const pn_tensor *like);
 

@@ -74,7 +74,10 @@ static int l_layer(lua_State *L) {
   pni_read_options(L, row->name, row->options, 3, common, options);
   pn_rng *rng = read_common(L, 3, row->name, &dtype);
   box *b = pni_new_object(L, &kind);
-  b->l = pn_layer_new(c, row->name, n, size, dtype, rng, options);
+  int tries = 0;
+  do {
+    b->l = pn_layer_new(c, row->name, n, size, dtype, rng, options);
+  } while (!b->l && pni_again(L, c, &tries));
   if (!b->l) return pni_raise(L, c);
   keep_pairs(L, b->l);
   return 1;
@@ -354,7 +357,10 @@ static int l_with(lua_State *L) {
   check_stand_ins(L, "with", 2, pn_layer_num_params(l), pn_layer_param_name, l, param);
   if (buffers) check_stand_ins(L, "with", 3, pn_layer_num_buffers(l), pn_layer_buffer_name, l, buffer);
   box *b = pni_new_object(L, &kind);
-  b->l = pni_layer_with(c, l, param, buffers ? buffer : NULL);
+  int tries = 0;
+  do {
+    b->l = pni_layer_with(c, l, param, buffers ? buffer : NULL);
+  } while (!b->l && pni_again(L, c, &tries));
   if (!b->l) return pni_raise(L, c);
   keep_pairs(L, b->l);
   return 1;
@@ -369,7 +375,10 @@ static int l_uncertain(lua_State *L) {
   lua_settop(L, 2);
   check_stand_ins(L, "uncertain", 2, pn_layer_num_params(l), pn_layer_param_name, l, log_scale);
   box *b = pni_new_object(L, &kind);
-  b->l = pni_layer_uncertain(c, l, log_scale);
+  int tries = 0;
+  do {
+    b->l = pni_layer_uncertain(c, l, log_scale);
+  } while (!b->l && pni_again(L, c, &tries));
   if (!b->l) return pni_raise(L, c);
   keep_pairs(L, b->l);
   return 1;

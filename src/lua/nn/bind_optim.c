@@ -64,7 +64,10 @@ static int l_optim(lua_State *L) {
   box *b = pni_new_object(L, &kind);
   int at = lua_gettop(L);
   lists l = read_lists(L, row->name, 2, 3);
-  b->o = pn_optim_new(c, row->name, l.n, l.param, l.name, options);
+  int tries = 0;
+  do {
+    b->o = pn_optim_new(c, row->name, l.n, l.param, l.name, options);
+  } while (!b->o && pni_again(L, c, &tries));
   if (!b->o) return pni_raise(L, c);
   lua_settop(L, at);
   return 1;

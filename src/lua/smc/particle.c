@@ -70,7 +70,10 @@ static int l_new(lua_State *L) {
     config.nbatch = pni_check_sizes(L, lua_gettop(L), "smc", PN_MAX_DIMS - 2, config.batch);
   pn_rng *rng = pni_check_rng(L, 2);
   box *b = pni_new_object(L, &kind);
-  b->s = pn_smc_new(c, &config, rng);
+  int tries = 0;
+  do {
+    b->s = pn_smc_new(c, &config, rng);
+  } while (!b->s && pni_again(L, c, &tries));
   return b->s ? 1 : pni_raise(L, c);
 }
 
