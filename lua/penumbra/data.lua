@@ -116,6 +116,22 @@ function data.idx(path, given)
   return files.load_idx(path, o.dtype)
 end
 
+--- raw(path, {shape =, element = "uint8", dtype =}): a file that is nothing but numbers of one type, row-major and
+--- little-endian (may be gzipped), as a tensor of this shape: CIFAR's binary files, what NumPy's tofile wrote.
+---
+---     local rows = pn.data.raw("data_batch_1.bin", {shape = {10000, 3073}})     -- a label and 3 x 32 x 32 bytes each
+---
+--- element   "uint8", "int8", "uint16", ..., "float16", "float32", "float64", "bool"
+--- dtype     of the tensor: "int64" for integers, "float32" for float16 and float32, "float64", "bool" if not given
+--- A file that is longer or shorter gives nil, message, code.
+function data.raw(path, given)
+  options.argument("raw", "path", path, "string")
+  local o = options.check("raw", given, {shape = options.required "table", element = "uint8",
+    dtype = options.optional "string"})
+  local widened = o.element:find "^u?int" and "int64" or ({float64 = "float64", bool = "bool"})[o.element] or "float32"
+  return files.load_raw(path, o.element, o.shape, o.dtype or widened)
+end
+
 --- The arrays of a NumPy .npz file: a table name -> tensor, and the list of names in the file's order.
 function data.npz(path)
   local tensors, names, code = files.load_npz(path)

@@ -71,6 +71,7 @@
 ---     values         tensors that belong to something's steps or points
 ---     weights        of data or particles, not negative
 ---     rows, columns  which of a table, or how many of a picture
+---     shape          sizes of a tensor, a list
 ---     range          lowest and highest, a list of two
 ---     names          a list or table of names
 ---     name           what something is called in messages and tables

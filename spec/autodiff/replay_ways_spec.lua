@@ -322,7 +322,7 @@ end
 
 -- Read files, or call what is listed: at the capture only, as os.time and print do. Documented.
 local once = set [[
-  csv idx load npy open npz safetensors save script files new points impulses capture history
+  csv idx load npy open npz raw safetensors save script files new points impulses capture history
   reliability
   standardise split parameters
   json gluonts series_csv trap_nan objects

@@ -158,6 +158,7 @@ FIXED(order, int, {1, 0});
 FIXED(layer_sizes, int64_t, {3, 4});
 FIXED(text, char, "text");
 FIXED(normal_name, char, "normal");
+FIXED(element_name, char, "uint8");
 FIXED(affine_name, char, "affine");
 FIXED(loc, char, "loc");
 FIXED(chain, char, "chain");

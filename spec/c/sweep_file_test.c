@@ -44,7 +44,9 @@ static bool idx(pn_context *c, const void *data) {
   char path[128];
   pn_tensor *t = pn_arange(c, PN_INT64, 0, 10, 1);
   if (!t || pn_save_idx(c, place(data, path), t) != PN_OK) return false;
-  return pn_load_idx(c, path) && pn_load_idx_as(c, path, PN_FLOAT32);
+  static const int64_t bytes[] = {18}; /* a header of 8 and 10 elements */
+  return pn_load_idx(c, path) && pn_load_idx_as(c, path, PN_FLOAT32) &&
+         pn_load_raw(c, path, "uint8", 1, bytes, PN_FLOAT32);
 }
 
 /* Rows and cells of what was written. */

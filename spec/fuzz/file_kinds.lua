@@ -64,6 +64,7 @@ for format, make in pairs {
   npz = function(path) assert(pn.data.save_npz(path, { a = pn.randn { 3, 2 }, b = { c = pn.arange(3) } })) end,
   npy = function(path) assert(pn.data.save_npy(path, pn.randn { 3, 2 })) end,
   idx = function(path) assert(pn.data.save_idx(path, pn.arange(6):reshape { 2, 3 })) end,
+  raw = function(path) write_all(path, ("abcdefgh"):rep(6)) end,
   csv = function(path) assert(pn.data.save_csv(path, pn.randn { 3, 2 }, { names = { "a", "b" } })) end,
   gluonts = function(path)
     write_all(path, '{"start": "2024-01-01", "target": [1, 2.5, NaN, 4], "item_id": "a", "feat_static_cat": [0], '
@@ -73,7 +74,8 @@ for format, make in pairs {
   json = function(path) write_all(path, '{"a": [1, -2.5e3, "\\u00e9"], "b": {"c": null, "d": true}}') end,
   series_csv = function(path) write_all(path, "date,a,b\n2024-01-01,1,2\n2024-01-02,,3.5\n2024-01-03,2,NaN\n") end,
 } do
-  local given = ({ gluonts = { freq = "D" }, series_csv = { freq = "D", date = "date" } })[format]
+  local given = ({ gluonts = { freq = "D" }, series_csv = { freq = "D", date = "date" },
+    raw = { shape = { 6, 4 }, element = "int16" } })[format]
   kinds[format] = { raw = true, make = make, load = function(path) return pn.data[format](path, given) end,
     use = function(t) tostring(core.is_tensor(t) and t * 2 or t) end }
 end

@@ -130,6 +130,64 @@ describe("an array in a file", function()
   end)
 end)
 
+describe("a file without a header", function()
+  local target = os.tmpname()
+  after_each(function() os.remove(target) end)
+  local function put(text)
+    local f <close> = assert(io.open(target, "wb"))
+    f:write(text)
+  end
+
+  it("gives its elements, of every type, in the shape that is asked for", function()
+    for element, c in pairs { uint8 = { "B", "int64" }, int8 = { "b", "int64" }, uint16 = { "<I2", "int64" },
+      int16 = { "<i2", "int64" }, int32 = { "<i4", "int64" }, uint32 = { "<I4", "int64" }, int64 = { "<i8", "int64" },
+      uint64 = { "<I8", "int64" }, float32 = { "<f", "float32" }, float64 = { "<d", "float64" } } do
+      local text = {}
+      for k = 1, 6 do text[k] = string.pack(c[1], 21 * k) end
+      put(table.concat(text))
+      local t = assert(pn.data.raw(target, { shape = { 2, 3 }, element = element }))
+      assert(t:dtype() == c[2], element)
+      for k = 1, 6 do assert(t[(k + 2) // 3][(k - 1) % 3 + 1]:item() == 21 * k, element) end
+      assert(pn.data.raw(target, { shape = { 6 }, element = element, dtype = "float32" }):dtype() == "float32")
+    end
+    put "\1\0\1"
+    local bits = assert(pn.data.raw(target, { shape = { 3 }, element = "bool" }))
+    assert(bits:dtype() == "bool" and bits:eq(pn.tensor { true, false, true }):all():item())
+    put(string.pack("<I2I2", 0x3c00, 0xc100)) -- 1, -2.5 in half precision
+    local half = assert(pn.data.raw(target, { shape = { 2 }, element = "float16" }))
+    assert(half:dtype() == "float32" and half[1]:item() == 1 and half[2]:item() == -2.5)
+  end)
+
+  it("is refused where it is longer or shorter, or the words are wrong", function()
+    put "abcdef"
+    for _, shape in ipairs { { 5 }, { 7 }, { 2, 4 }, { 1 << 40, 1 << 40 }, {} } do
+      local t, message, code = pn.data.raw(target, { shape = shape })
+      assert(t == nil and message:find "holds 6 bytes" and code == "shape", message)
+    end
+    for _, case in ipairs { { "element must be the name", { shape = { 6 }, element = "word" } },
+      { "shape.1 must not be negative", { shape = { -6 } } }, { "shape", {} },
+      { "dtype", { shape = { 6 }, dtype = "x" } } } do
+      local ok, message, more = pcall(pn.data.raw, target, case[2])
+      message = ok and more or message
+      assert(tostring(message):find(case[1], 1, true), tostring(message))
+    end
+    local t, _, code = pn.data.raw("no/such/file", { shape = { 1 } })
+    assert(t == nil and code == "io")
+  end)
+
+  it("may be packed", function()
+    put(("x"):rep(100))
+    local name = target .. ".gz"
+    assert(os.execute(("gzip -k %s"):format(target)))
+    assert(pn.data.raw(name, { shape = { 10, 10 } }):sum():item() == 100 * ("x"):byte())
+    for _, n in ipairs { 99, 101 } do
+      local t, _, code = pn.data.raw(name, { shape = { n } })
+      assert(t == nil and (code == "format" or code == "shape"), code)
+    end
+    os.remove(name)
+  end)
+end)
+
 describe("a CSV file", function()
   local text = "city;when;temp;note\nBonn;01.02.2024;1,5;a\nAachen;29.02.2024;-2,25;b\n;01.03.1969;NA;\"c;d\"\n"
   local kinds = { city = "category", when = "date", note = "skip" }

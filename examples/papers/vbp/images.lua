@@ -49,17 +49,38 @@ local function part_of(set, name)
   return (x / 255):unsqueeze(2), y:to "int64"
 end
 
+-- CIFAR-10's binary files: rows of a label and 3 x 32 x 32 bytes.
+local function cifar(files)
+  local x, y = {}, {}
+  for k, name in ipairs(files) do
+    local rows = assert(pn.data.raw(("%s/cifar/%s.bin"):format(option.data, name), { shape = { 10000, 3073 } }))
+    x[k] = rows:slice(2, 2, 3073):to "float32":reshape { 10000, 3, 32, 32 } / 255
+    y[k] = rows:slice(2, 1, 1):reshape { 10000 }
+  end
+  return pn.concatenate(x, 1), pn.concatenate(y, 1)
+end
+
+local function is_there(set)
+  return option.data ~= "" and (set ~= "cifar" or
+    pn.data.raw(option.data .. "/cifar/test_batch.bin", { shape = { 10000, 3073 } }) ~= nil)
+end
+
 local kept = {}
 
 local function load_set(set)
   if kept.name == set then return kept end
   local x, y, test_x, test_y
-  if option.data == "" or set == "cifar" then
+  if not is_there(set) then
     x, y = made_up(math.min(option.train, 2000), shapes[set], 1)
     test_x, test_y = made_up(math.min(option.train, 500), shapes[set], 2)
   else
-    x, y = part_of(set, "train")
-    test_x, test_y = part_of(set, "t10k")
+    if set == "cifar" then
+      x, y = cifar { "data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5" }
+      test_x, test_y = cifar { "test_batch" }
+    else
+      x, y = part_of(set, "train")
+      test_x, test_y = part_of(set, "t10k")
+    end
     if option.train < 60000 then x, y = x:slice(1, 1, option.train), y:slice(1, 1, option.train) end
   end
   kept = { name = set, train = { x, y }, test = { test_x, test_y } }

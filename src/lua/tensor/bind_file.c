@@ -41,15 +41,19 @@ typedef struct {
   const char *path;
   int kind; /* which of the formats below */
   int dtype;
+  const char *element;
+  int ndim;
+  int64_t shape[PN_MAX_DIMS];
   pn_csv_options csv;
   pn_names **names;
 } request;
 
-enum { CSV, NPY, IDX };
+enum { CSV, NPY, IDX, RAW };
 
 static pn_tensor *load_tensor(pn_context *c, const request *r) {
   if (r->kind == CSV) return pn_load_csv(c, r->path, &r->csv, r->names);
   if (r->kind == NPY) return pn_load_npy(c, r->path);
+  if (r->kind == RAW) return pn_load_raw(c, r->path, r->element, r->ndim, r->shape, (pn_dtype)r->dtype);
   return r->dtype < 0 ? pn_load_idx(c, r->path) : pn_load_idx_as(c, r->path, (pn_dtype)r->dtype);
 }
 
@@ -80,6 +84,15 @@ static int l_load_npy(lua_State *L) {
 static int l_load_idx(lua_State *L) {
   request r = {.path = check_path(L, "idx"), .kind = IDX, .dtype = -1};
   if (!lua_isnoneornil(L, 2)) r.dtype = (int)pni_check_dtype(L, 2, "idx", PN_INT64);
+  return push_loaded(L, &r);
+}
+
+/* load_raw(path, element, shape, dtype) */
+static int l_load_raw(lua_State *L) {
+  request r = {.path = check_path(L, "raw"), .kind = RAW, .element = pni_check_text(L, 2, "raw", "element")};
+  r.dtype = (int)pni_check_dtype(L, 4, "raw", PN_INT64);
+  lua_settop(L, 3);
+  r.ndim = pni_check_sizes(L, 3, "raw", PN_MAX_DIMS, r.shape);
   return push_loaded(L, &r);
 }
 
@@ -321,6 +334,7 @@ static const luaL_Reg functions[] = {{"load_csv", l_load_csv},
                                      {"load_csv_text", l_load_csv_text},
                                      {"load_npy", l_load_npy},
                                      {"load_idx", l_load_idx},
+                                     {"load_raw", l_load_raw},
                                      {"load_npz", l_load_npz},
                                      {"load_safetensors", l_load_safetensors},
                                      {"save_csv", l_save_csv},

@@ -1,0 +1,64 @@
+/*
+** raw.c: a file without a header: elements of one type, row-major, and nothing else (CIFAR's binary files, what
+** NumPy's tofile writes).
+*/
+#include <string.h>
+#include "file.h"
+
+static const pni_element_type *element_of_name(const char *name) {
+  static const char *const npy[] = {"f8", "f4", "i8", "b1", "f2", "i4", "i2", "i1", "u8", "u4", "u2", "u1"};
+  for (size_t k = 0; name && k < sizeof npy / sizeof *npy; k++) {
+    const pni_element_type *e = pni_element_npy(npy[k]);
+    if (strcmp(pni_element_name(e), name) == 0) return e;
+  }
+  return NULL;
+}
+
+/* Is the file that long? (Of a packed one it is known when it has been read.) */
+static bool fits(pni_source *s, const pni_element_type *e, int ndim, const int64_t *shape) {
+  int64_t bytes = e->size;
+  bool beyond = false;
+  for (int k = 0; k < ndim; k++) beyond = __builtin_mul_overflow(bytes, shape[k], &bytes) || beyond;
+  if (s->packed || (!beyond && bytes == s->room)) return true;
+  char buf[160];
+  pni_source_fail(s, PN_SHAPE, "holds %lld bytes, which is not shape %s of %d bytes each", (long long)s->room,
+                  pni_shape_text(ndim, shape, buf), e->size);
+  return false;
+}
+
+static pn_tensor *read_raw(pni_source *s, const pni_element_type *e, int ndim, const int64_t *shape, pn_dtype dtype) {
+  if (!fits(s, e, ndim, shape) || pni_source_count(s, e, ndim, shape) < 0) return NULL;
+  pn_tensor *t = pni_source_tensor_as(s, e, false, ndim, shape, (int)dtype);
+  if (t && pni_source_finish(s) == PN_OK) return t;
+  pn_tensor_unref(t);
+  return NULL;
+}
+
+pn_tensor *pn_load_raw(pn_context *c, const char *path, const char *element, int ndim, const int64_t *shape,
+                       pn_dtype dtype) {
+  if (pni_failed(c)) return NULL;
+  const pni_element_type *e = element_of_name(element);
+  pni_source s;
+  if (!e) {
+    pni_fail(c, PN_DOMAIN, "load_raw: element must be the name of a type such as uint8 or float32, got %s",
+             element ? element : "NULL");
+    return NULL;
+  }
+  if ((unsigned)dtype > PN_BOOL) {
+    pni_fail(c, PN_DTYPE, "load_raw: unknown dtype number %d", (int)dtype);
+    return NULL;
+  }
+  if (ndim < 0 || ndim > PN_MAX_DIMS || (ndim && !shape)) {
+    pni_fail(c, PN_SHAPE, "load_raw: a shape of 0 to %d sizes is needed, got %d", PN_MAX_DIMS, ndim);
+    return NULL;
+  }
+  for (int k = 0; k < ndim; k++) {
+    if (shape[k] >= 0) continue;
+    pni_fail(c, PN_SHAPE, "load_raw: shape.%d must not be negative, got %lld", k + 1, (long long)shape[k]);
+    return NULL;
+  }
+  if (pni_source_open(c, "load_raw", path, &s) != PN_OK) return NULL;
+  pn_tensor *t = read_raw(&s, e, ndim, shape, dtype);
+  pni_source_close(&s);
+  return pni_scoped(c, t);
+}
