@@ -766,7 +766,7 @@ PN_API pn_tensor *pn_load_idx(pn_context *c, const char *path);
 /* The same, converted to dtype while it is read. Scoped. */
 PN_API pn_tensor *pn_load_idx_as(pn_context *c, const char *path, pn_dtype dtype);
 /* A file that is nothing but elements of one type ("uint8", "int32", "float16": NumPy's names), row-major and
- * little-endian (may be gzipped), as a tensor of this shape and dtype. PN_SHAPE where it is longer or shorter. Scoped. */
+ * little-endian (may be gzipped), as a tensor of this shape and dtype. PN_SHAPE where longer or shorter. Scoped. */
 PN_API pn_tensor *pn_load_raw(pn_context *c, const char *path, const char *element, int ndim, const int64_t *shape,
                               pn_dtype dtype);
 /* Writes an IDX file: floats as they are, integers in one unsigned byte if all fit, else in four (PN_DOMAIN
