@@ -140,7 +140,12 @@ for name in option.columns:gmatch "[^,]+" do
     return ("%.1f"):format(-m:bound(test, { objective = "poe", sources = { "image" }, targets = { target },
       draws = option.draws, batch_size = 10 }).value)
   end
-  local predicted = m:predict({ image = test.image }, { targets = { "mask" }, draws = option.predict }).mask
+  local parts = {}
+  for first = 1, option.test, 10 do
+    local image = test.image:slice(1, first, math.min(first + 9, option.test))
+    parts[#parts + 1] = m:predict({ image = image }, { targets = { "mask" }, draws = option.predict }).mask:detach()
+  end
+  local predicted = pn.concatenate(parts, 1)
   local accuracy = right(predicted)
   local gain = accuracy - base
   write("%-12s %d steps, %.0f s: image to mask %s, image to image %s nats; accuracy %.4f, %+.4f +- %.4f above the "
