@@ -101,16 +101,15 @@ local function plan_of_pullback(p, list)
   end, p.y, p.y + p.parameters, arguments)
 end
 
--- Raises unless the diffusion has no slope in y.
-local function check_additive(p, list, why)
-  settle(system.current(), pcall(recording.on, function()
+-- Has the diffusion no slope in y?
+local function is_additive(p, list)
+  return settle(system.current(), pcall(recording.on, function()
     local inside = { system.enter(p.y, p.y, table.unpack(list)) }
     local y = inside[p.y]
     local g = p.diffusion(inside[1], p.states > 1 and y[1] or y, table.unpack(inside, p.y + 1, p.y + p.parameters))
-    if core.is_tensor(g) and g:requires_grad() and core.grad(g:sum(), { y })[1] then
-      core.error(("sde: %s needs a diffusion that does not depend on y, got one that does"):format(why))
-    end
+    local free = not (core.is_tensor(g) and g:requires_grad())
     capture.cancel()
+    return free
   end))
 end
 
@@ -133,7 +132,8 @@ end
 local known = { parameters = {}, per_path = options.optional "table", calculus = options.choice("ito", "stratonovich"),
   method = options.optional "string", noise = options.choice("diagonal", "scalar", "additive", "general"),
   step = 0, max_steps = 1000000, gradient = options.choice("graph", "checkpoints", "reversible"),
-  path = options.any(false), generator = options.optional(), chunk = 0 }
+  path = options.any(false), generator = options.optional(), chunk = 0, adaptive = false, rtol = 1e-3, atol = 1e-6,
+  first_step = 0 }
 
 local function check_options(given)
   local o = options.check("sde", given or {}, known)
@@ -142,6 +142,9 @@ local function check_options(given)
   check_number("step", o.step, 0, "not be negative")
   options.whole("sde", "max_steps", o.max_steps, 1)
   options.whole("sde", "chunk", o.chunk, 0)
+  check_number("rtol", o.rtol, 0, "be positive")
+  check_number("atol", o.atol, 0, "be positive")
+  check_number("first_step", o.first_step, 0, "not be negative")
   if o.path and not brownian.is_path(o.path) then
     core.error("sde: path must be a pn.brownian, got " .. type(o.path))
   elseif o.path and o.generator then
@@ -160,6 +163,16 @@ local function check_method(o)
       "its states ('graph', 'checkpoints')"):format(o.method))
   end
   return row
+end
+
+-- Steps that depend on the path lead to the solution only where the scheme has strong order 1 for the noise.
+local function check_adaptive(p, method)
+  if p.additive or p.row.order and p.noise ~= "general" then
+    return
+  end
+  core.error(("sde: adaptive steps with %s and noise = '%s' would not converge to the solution: steps that depend on " ..
+    "the path need strong order 1 (take milstein, heun or euler_heun with diagonal or scalar noise, or a diffusion " ..
+    "that does not depend on y)"):format(method, p.noise))
 end
 
 -- Parameters as two tensors: the numbers of those that all paths share, and a row for each path of the others.
@@ -317,6 +330,10 @@ end
 ---              "reversible_heun": strong 1/2, additive 1; its steps can be undone
 ---              The last but sra1 solve equations of Stratonovich, and of Ito by the drift's correction.
 --- step         length of the longest step; 0: one step from time to time. Steps between two times are equal.
+--- adaptive     false; true: steps that hold the difference between one step and two of half its length on the same
+---              path, of which the two are taken, below atol + rtol |y| (1e-6, 1e-3; root mean square over a path's y,
+---              the largest of a chunk of paths, which step together). For schemes that converge with them.
+--- first_step   0: a 128th of the time; of adaptive steps, whose longest is `step` (0: without limit)
 --- gradient     "graph": all states are kept; "checkpoints": the square root of their number, the same bits;
 ---              "reversible": one (reversible_heun alone), the states made again from the end
 --- path         a pn.brownian: the motions are that path, whatever the steps; else normals are drawn, from
@@ -339,9 +356,14 @@ function sde.sde(drift, diffusion, y0, times, given)
   p.motions = count_motions(p, y0, times, o)
   shape_of_noise(p)
   local list = stand_ins(p, y0, times, own, o.parameters)
-  if p.noise == "additive" or p.row.additive then
-    check_additive(p, list, p.noise == "additive" and "noise = 'additive'" or "method = '" .. o.method .. "'")
-    p.noise = p.noise == "additive" and "diagonal" or p.noise
+  p.additive = is_additive(p, list)
+  if not p.additive and (p.noise == "additive" or p.row.additive) then
+    core.error(("sde: %s needs a diffusion that does not depend on y, got one that does"):format(
+      p.noise == "additive" and "noise = 'additive'" or "method = '" .. o.method .. "'"))
+  end
+  p.noise = p.noise == "additive" and "diagonal" or p.noise
+  if o.adaptive then
+    check_adaptive(p, o.method)
   end
   if o.path then
     check_path(p, o.path)
@@ -351,8 +373,10 @@ function sde.sde(drift, diffusion, y0, times, given)
   local key = o.path and core.tensor({ o.path.seed }, { dtype = "int64" })
     or core.randint(0, 1 << 62, { 1 }, { generator = o.generator })
   local set = { step = o.step, max_steps = o.max_steps, gradient = gradients[o.gradient], paths = p.paths,
-    rows = p.rows, motions = p.motions, states = p.states, area = p.row.area and true, tree = o.path and true,
-    start = o.path and o.path.start, tolerance = o.path and o.path.tolerance }
+    rows = p.rows, motions = p.motions, states = p.states, area = p.row.area and true, tree = (o.path or o.adaptive) and true,
+    start = o.path and o.path.start, tolerance = o.path and o.path.tolerance or 1, adaptive = o.adaptive,
+    own_start = o.adaptive and not o.path, rtol = o.rtol, atol = o.atol, first_step = o.first_step,
+    order = p.row.order or 1 }
   return system.solve(step, pullback, set, own, y0, times:to "float64", key, shared, rows)
 end
 

@@ -129,14 +129,15 @@ local function reversible_heun(p, t, h, state, w)
   return core.stack({ y + (f + f1) * h / 2 + product(p, (g + g1) / 2, w), z1 }, 1)
 end
 
--- Of each scheme: its step, its calculus (nil: both), whether it takes slopes of the diffusion itself, areas, how many
--- arrays its state has, and whether it needs a diffusion that y does not enter.
+-- Of each scheme: its step, its calculus (nil: both), its strong order with noise whose motions commute where that is 1
+-- or more, whether it takes slopes of the diffusion itself, areas, how many arrays its state has, whether its steps can
+-- be undone, and whether it needs a diffusion that y does not enter.
 scheme.rows = {
   euler_maruyama = { step = euler_maruyama, calculus = "ito" },
-  milstein = { step = milstein, slopes = true },
-  heun = { step = heun },
-  euler_heun = { step = euler_heun },
-  sra1 = { step = sra1, additive = true, area = true },
+  milstein = { step = milstein, order = 1, slopes = true },
+  heun = { step = heun, order = 1 },
+  euler_heun = { step = euler_heun, order = 1 },
+  sra1 = { step = sra1, order = 1.5, additive = true, area = true },
   reversible_heun = { step = reversible_heun, states = 2, reversible = true },
 }
 scheme.names = { "euler_maruyama", "milstein", "heun", "euler_heun", "sra1", "reversible_heun" }

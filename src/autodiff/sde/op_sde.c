@@ -138,9 +138,11 @@ static pn_status check_config(C *c, const pni_sde_config *s) {
   bool fits = s->step >= 0 && isfinite(s->step) && s->max_steps >= 1 && s->max_steps <= (int64_t)1 << 40 &&
               s->gradient >= PNI_SDE_GRAPH && s->gradient <= PNI_SDE_REVERSIBLE && s->paths >= 1 && s->rows >= 1 &&
               s->rows <= s->paths && s->motions >= 1 && s->states >= 1 &&
+              (!s->adaptive || (s->tree && s->rtol > 0 && s->atol > 0 && s->order > 0 && s->first_step >= 0)) &&
               (!s->tree || (s->tolerance > 0 && isfinite(s->tolerance) && isfinite(s->start)));
   if (fits) return PN_OK;
-  return pni_fail(c, PN_DOMAIN, "sde: step, max_steps, paths, motions or the path's tolerance lie outside their range");
+  return pni_fail(c, PN_DOMAIN, "sde: step, max_steps, paths, motions, the path's tolerance or those of adaptive steps lie "
+                  "outside their range");
 }
 
 static pn_status check_like(C *c, const pn_plan *p, int k, int dtype, int64_t numel, const char *role) {

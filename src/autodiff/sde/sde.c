@@ -6,13 +6,12 @@
 */
 #include <math.h>
 #include <string.h>
+#include "sde_number.h"
 #include "sde_worker.h"
 
 typedef pn_context C;
 
 /* ---- the object ---- */
-
-static size_t item(const pni_sde *o) { return o->dtype == PN_FLOAT64 ? sizeof(double) : sizeof(float); }
 
 static pn_status count_parameters(C *c, pni_sde *o, const bool *own) {
   const pni_tape *tape = o->step->tape;
@@ -42,17 +41,31 @@ pn_status pni_sde_open(C *c, pni_sde *o, pn_plan *step, pn_plan *pullback, const
   o->step = pn_plan_ref(step);
   o->pullback = pn_plan_ref(pullback);
   if (count_parameters(c, o, own)) return c->status;
-  int64_t bytes = pni_times(o->total, (int64_t)item(o));
+  int64_t bytes = pni_times(o->total, (int64_t)pni_sde_item(o));
   o->in = pni_alloc_array(c, bytes, 1);
   o->from = pni_alloc_array(c, pullback ? bytes : 0, 1);
   o->times = pni_alloc_array(c, num_times, sizeof *o->times);
   o->from_times = pni_alloc_array(c, num_times, sizeof *o->times);
   o->given = pni_alloc_array(c, num_times, sizeof *o->given);
   o->partial = pni_alloc_array(c, pullback ? pni_times(o->chunks, o->shared) : 0, sizeof *o->partial);
+  if (set->adaptive && !(o->grid = pni_calloc_array(c, o->chunks, sizeof *o->grid))) return c->status;
   return o->in && o->from && o->times && o->from_times && o->given && o->partial ? PN_OK : c->status;
 }
 
+/* The steps that were found, whose memory is the workers'. */
+static void close_grid(pni_sde *o) {
+  for (int64_t k = 0; o->grid && k < o->chunks; k++) {
+    pni_sde_grid *g = &o->grid[k];
+    if (!g->c) continue;
+    pni_free(g->c, g->t, (size_t)(g->room + 1) * sizeof *g->t);
+    pni_free(g->c, g->given, (size_t)o->num_times * sizeof *g->given);
+    *g = (pni_sde_grid){0};
+  }
+}
+
 static void close_workers(pni_sde *o) {
+  close_grid(o);
+  if (o->grid) o->known = false;
   for (int k = 0; o->worker && k < o->workers; k++) pni_sde_worker_close(o, &o->worker[k]);
   pni_free(o->c, o->worker, (size_t)o->workers * sizeof *o->worker);
   o->worker = NULL;
@@ -67,9 +80,10 @@ static void forget(pni_sde *o) {
 }
 
 void pni_sde_close(C *c, pni_sde *o) {
-  size_t bytes = (size_t)o->total * item(o), times = (size_t)o->num_times * sizeof *o->times;
+  size_t bytes = (size_t)o->total * pni_sde_item(o), times = (size_t)o->num_times * sizeof *o->times;
   close_workers(o);
   forget(o);
+  pni_free(c, o->grid, (size_t)o->chunks * sizeof *o->grid);
   pni_free(c, o->own, (size_t)o->parameters * sizeof *o->own);
   pni_free(c, o->in, bytes);
   pni_free(c, o->from, o->pullback ? bytes : 0);
@@ -93,7 +107,7 @@ static pn_status open_child(C *c, const pni_sde *o, pni_sde_worker *w) {
   return w->c->status ? pni_child_failed(c, w->c, w->c->status) : PN_OK;
 }
 
-/* As many as threads, of which none is idle. The sizes of their arrays depend on the number of steps. */
+/* As many as threads, of which none is idle. */
 static pn_status open_workers(C *c, pni_sde *o) {
   int n = c->num_threads > 1 ? c->num_threads : 1;
   if (n > o->chunks) n = (int)o->chunks;
@@ -152,7 +166,9 @@ static pn_status run(C *c, job *j) {
   return c->status;
 }
 
+/* (On steps as they are given, since none were found yet.) */
 static pn_status probe(C *c, pni_sde *o) {
+  close_grid(o);
   if (o->probed) return PN_OK;
   pni_sde_worker *w = &o->worker[0];
   pni_sde_worker_begin(o, w);
@@ -170,39 +186,59 @@ static pn_status probe(C *c, pni_sde *o) {
 /* Whole steps of at most `most` that make up a length; a rounding error makes none more. */
 static double steps_in(double length, double most) { return most > 0 ? fmax(ceil(length / most * (1 - 1e-12)), 1) : 1; }
 
+static pn_status check_times(C *c, const pni_sde *o) {
+  const double *t = o->times;
+  for (int64_t i = 0; i < o->num_times; i++)
+    if (!isfinite(t[i]) || (i && !(t[i] > t[i - 1])))
+      return pni_fail(c, PN_DOMAIN, "sde: times must be finite and increase, number %lld is %g", (long long)i + 1, t[i]);
+  if (o->set.tree && !o->set.own_start && t[0] < o->set.start)
+    return pni_fail(c, PN_DOMAIN, "sde: the path begins at %g, after the first time %g", o->set.start, t[0]);
+  return PN_OK;
+}
+
+pn_status pni_sde_check_length(C *c, const pni_sde *o, double t, double h) {
+  double cell = o->set.tolerance > 0 ? ldexp(1, ilogb(o->set.tolerance)) : 0;
+  if (!o->set.tree || h >= cell) return PN_OK;
+  return pni_fail(c, PN_DOMAIN,
+                  "sde: a step of %g at t = %g is shorter than the tolerance %g of the path, within which it is no "
+                  "Brownian motion: make the path with a smaller one",
+                  h, t, cell);
+}
+
 static pn_status count_steps(C *c, pni_sde *o) {
   const double *t = o->times;
   double sum = 0;
   for (int64_t i = 0; i < o->num_times; i++) {
-    if (!isfinite(t[i]) || (i && !(t[i] > t[i - 1])))
-      return pni_fail(c, PN_DOMAIN, "sde: times must be finite and increase, number %lld is %g", (long long)i + 1, t[i]);
     double n = i ? steps_in(t[i] - t[i - 1], o->set.step) : 0;
     sum += n;
     if (!(sum <= (double)o->set.max_steps))
       return pni_fail(c, PN_DOMAIN, "sde: steps of %g from t = %g to %g are more than max_steps = %lld", o->set.step,
                       t[0], t[o->num_times - 1], (long long)o->set.max_steps);
-    double shortest = i ? (t[i] - t[i - 1]) / n : HUGE_VAL;
-    if (o->set.tree && shortest < ldexp(1, ilogb(o->set.tolerance)))
-      return pni_fail(c, PN_DOMAIN,
-                      "sde: a step of %g at t = %g is shorter than the tolerance %g of the path, below which it has "
-                      "not the law of a Brownian motion: make the path with a smaller one",
-                      shortest, t[i - 1], ldexp(1, ilogb(o->set.tolerance)));
+    if (i && pni_sde_check_length(c, o, t[i - 1], (t[i] - t[i - 1]) / n)) return c->status;
     o->given[i] = (int64_t)sum;
   }
-  if (o->set.tree && !o->set.own_start && t[0] < o->set.start)
-    return pni_fail(c, PN_DOMAIN, "sde: the path begins at %g, after the first time %g", o->set.start, t[0]);
   o->steps = (int64_t)sum;
   return PN_OK;
 }
 
-/* How many states are kept, if a gradient may be asked for. */
+/* Of adaptive steps on a path of their own: where it begins, and cells that no sensible step is shorter than. */
+static pn_status settle_steps(C *c, pni_sde *o) {
+  if (check_times(c, o)) return c->status;
+  if (!o->set.adaptive) return count_steps(c, o);
+  o->steps = o->num_times - 1; /* one at least from time to time: what the probe sees */
+  for (int64_t i = 0; i < o->num_times; i++) o->given[i] = i;
+  if (!o->set.own_start || o->num_times < 2) return PN_OK;
+  o->set.start = o->times[0];
+  o->set.tolerance = ldexp(1, ilogb(o->times[o->num_times - 1] - o->times[0]) - 24);
+  return PN_OK;
+}
+
+/* For states that are kept, if a gradient may be asked for. Those of adaptive steps, whose number is not known, are
+ * made again for it. */
 static pn_status make_room(C *c, pni_sde *o) {
-  int64_t span = o->set.gradient == PNI_SDE_GRAPH ? 1 : 0;
-  if (o->set.gradient == PNI_SDE_CHECKPOINTS) span = (int64_t)fmax(ceil(sqrt((double)o->steps)), 1);
-  if (span != o->span) close_workers(o);
-  o->span = span;
-  o->kept_slots = span ? (o->steps + span - 1) / span : 1;
-  int64_t bytes = !o->pullback ? 0 : pni_times(pni_times(o->chunks, o->kept_slots), pni_sde_state_bytes(o));
+  bool keeps = o->pullback && !o->set.adaptive;
+  o->kept_slots = pni_sde_slots(o, o->steps);
+  int64_t bytes = keeps ? pni_times(pni_times(o->chunks, o->kept_slots), pni_sde_state_bytes(o)) : 0;
   if (bytes == o->kept_bytes) return PN_OK;
   forget(o);
   if (bytes) o->kept = pni_alloc_array(c, bytes, 1);
@@ -215,10 +251,10 @@ static pn_status make_room(C *c, pni_sde *o) {
 
 pn_status pni_sde_solve(C *c, pni_sde *o, void *out) {
   o->known = false;
-  if (count_steps(c, o) || make_room(c, o) || open_workers(c, o) || probe(c, o)) return c->status;
+  if (settle_steps(c, o) || make_room(c, o) || open_workers(c, o) || probe(c, o)) return c->status;
   job j = {.o = o, .out = out};
   if (run(c, &j)) return c->status;
-  if (o->pullback) memcpy(o->from, o->in, (size_t)o->total * item(o));
+  if (o->pullback) memcpy(o->from, o->in, (size_t)o->total * pni_sde_item(o));
   memcpy(o->from_times, o->times, (size_t)o->num_times * sizeof *o->times);
   o->from_key = o->key;
   o->known = true;
@@ -228,10 +264,11 @@ pn_status pni_sde_solve(C *c, pni_sde *o, void *out) {
 static pn_status ensure_states(C *c, pni_sde *o) {
   if (!o->pullback)
     return pni_fail(c, PN_STATE, "sde: no gradient was asked for when it was made (its inputs needed none)");
-  if (o->known && o->from_key == o->key && memcmp(o->from, o->in, (size_t)o->total * item(o)) == 0 &&
+  if (open_workers(c, o)) return c->status;
+  if (o->known && o->from_key == o->key && memcmp(o->from, o->in, (size_t)o->total * pni_sde_item(o)) == 0 &&
       memcmp(o->from_times, o->times, (size_t)o->num_times * sizeof *o->times) == 0)
-    return open_workers(c, o);
-  int64_t bytes = pni_times(pni_times(o->num_times, pni_times(o->set.paths, o->n)), (int64_t)item(o));
+    return PN_OK;
+  int64_t bytes = pni_times(pni_times(o->num_times, pni_times(o->set.paths, o->n)), (int64_t)pni_sde_item(o));
   char *out = pni_alloc_array(c, bytes, 1);
   pn_status s = out ? pni_sde_solve(c, o, out) : c->status;
   if (out) pni_free(c, out, (size_t)bytes);

@@ -25,8 +25,10 @@ typedef struct pni_sde_config {
   bool area;                      /* the step takes areas */
   bool tree;                      /* w is that of a path with cells (brownian.h), from `start` on, else of normals */
   double start, tolerance;        /* of the path; with adaptive steps the start is the first time */
-  bool adaptive, own_start;       /* own_start: the path begins at the first time */
-  double rtol, atol, first_step;  /* of adaptive steps */
+  bool adaptive;             /* `step` is then the longest one, 0: without limit */
+  bool own_start;            /* the path begins at the first time, with cells as they fit */
+  double rtol, atol;         /* the error of an adaptive step is held below atol + rtol |y| (see sde_adapt.c) */
+  double first_step, order;  /* of adaptive steps: 0: found; strong order of the scheme */
 } pni_sde_config;
 
 typedef struct pni_sde_worker pni_sde_worker; /* sde.c */
@@ -48,7 +50,7 @@ typedef struct pni_sde {
   int dtype;
   int64_t n, num_times;            /* numbers of a path's y */
   int64_t shared, of_path, total;  /* numbers of parameters; of the problem [y0, shared, those of each path] */
-  int64_t chunks, steps, kept_slots, span; /* span: steps from checkpoint to checkpoint */
+  int64_t chunks, steps, kept_slots;
   char *in, *from;   /* the problem, that of the trajectory */
   double *times, *from_times;
   uint64_t key, from_key;
@@ -67,6 +69,8 @@ typedef struct pni_sde {
 pn_status pni_sde_open(pn_context *c, pni_sde *o, pn_plan *step, pn_plan *pullback, const pni_sde_config *set,
                        const bool *own, int64_t num_times);
 void pni_sde_close(pn_context *c, pni_sde *o);
+/* Fails where a step of length h at t is too short for the path. */
+pn_status pni_sde_check_length(pn_context *c, const pni_sde *o, double t, double h);
 /* The solution at the times, out [num_times, paths, n], of the problem in o->in, o->times and o->key. */
 pn_status pni_sde_solve(pn_context *c, pni_sde *o, void *out);
 /* d(loss)/d(problem in o->in), out [total], from g like the solution. */

@@ -94,7 +94,8 @@ static pni_sde_config config_at(lua_State *L, int i) {
                       .tree = field(L, i, "tree") != 0, .start = field(L, i, "start"),
                       .tolerance = field(L, i, "tolerance"), .own_start = field(L, i, "own_start") != 0,
                       .adaptive = field(L, i, "adaptive") != 0, .rtol = field(L, i, "rtol"),
-                      .atol = field(L, i, "atol"), .first_step = field(L, i, "first_step")};
+                      .atol = field(L, i, "atol"), .first_step = field(L, i, "first_step"),
+                      .order = field(L, i, "order")};
   return s;
 }
 
