@@ -274,7 +274,8 @@ describe("paths in compiled functions", function()
   it("are the bits of eager calls, on one path and on new ones", function()
     local along = value_and_gradient { path = pn.brownian { seed = 1, shape = { 20, 2 } } }
     local drawn, other = pn.generator(4), pn.generator(4)
-    for _, pair in ipairs { { along, along }, { value_and_gradient { generator = drawn }, value_and_gradient { generator = other } } } do
+    for _, pair in ipairs { { along, along },
+      { value_and_gradient { generator = drawn }, value_and_gradient { generator = other } } } do
       local compiled, last = pn.compile(pair[1]), nil
       for k = 0, 3 do
         local x = pn.tensor { 0.01, -0.02 } * k

@@ -3,6 +3,8 @@
 local pn = require "penumbra"
 local assert = require "luassert"
 
+local golden = dofile "spec/golden/autodiff/sde.lua"
+
 local function furthest(a, b)
   return ((a - b):abs() / (b:abs() + 1)):max():item()
 end
@@ -53,6 +55,27 @@ describe("a Brownian path", function()
     local finer = pn.brownian { seed = 3, shape = { 4, 2 }, tolerance = 2 ^ -20 }
     assert.same(finer:increment(0.25, 0.75):totable(), path:increment(0.25, 0.75):totable())
     assert.equal("brownian path of seed 3, shape [4, 2], from 0 on, cells of 0.000244141", tostring(path))
+  end)
+
+  it("is that of another implementation, from the counters on", function()
+    local case, w, area = golden.paths, {}, {}
+    local same = pn.brownian { seed = case.seed, shape = { #case.y0 }, tolerance = 2 ^ -9 }
+    for k = 1, 8 do
+      w[k], area[k] = same:increment((k - 1) / 8, k / 8), same:area((k - 1) / 8, k / 8)
+    end
+    assert.is_true(furthest(pn.stack(w, 2), pn.tensor(case.w)) < 1e-14)
+    assert.is_true(furthest(pn.stack(area, 2), pn.tensor(case.area)) < 1e-14)
+    local diffusions = { euler_maruyama = function(_, y, p) return p[2] * y:cos() end,
+      sra1 = function(t, y, p) return p[2] * (1 + t) * pn.ones_like(y) end }
+    for _, method in ipairs { "euler_maruyama", "sra1" } do
+      local y0, p = pn.param(pn.tensor(case.y0):unsqueeze(2)), pn.param(pn.tensor(case.parameters))
+      local y = pn.sde(function(t, y, q) return q[1] * y:sin() + t end, diffusions[method], y0, pn.tensor { 0, 1 },
+        { parameters = { p }, path = same, step = 1 / 8, method = method })[2]
+      local want, g = case[method], pn.grad(y:sum(), { y0, p })
+      assert.is_true(furthest(y:reshape { -1 }, pn.tensor(want.sde)) < 1e-13)
+      assert.is_true(furthest(g[1]:reshape { -1 }, pn.tensor(want.sde_adjoint.y0)) < 1e-13)
+      assert.is_true(furthest(g[2], pn.tensor(want.sde_adjoint.parameters)) < 1e-13)
+    end
   end)
 
   it("has independent normal increments and areas", function()
@@ -108,7 +131,7 @@ describe("moments", function()
 
   it("of linear equations with several motions are those of matrix exponentials", function()
     local n = 20000
-    for _, case in ipairs(dofile "spec/golden/autodiff/sde.lua") do
+    for _, case in ipairs(golden.linear) do
       local a, b = pn.tensor(case.a), pn.tensor(case.b)
       local times = pn.tensor { 0, case.times[1], case.times[2] }
       local y = pn.sde(function(_, x) return x:matmul(a:t()) end, function(_, x)
@@ -214,15 +237,16 @@ describe("kinds of noise:", function()
       assert.is_true(furthest(b:to "float64", a) < 1e-5)
     end
     local n32 = 40000
-    local y = pn.sde(still, function(_, x) return pn.ones_like(x) end, pn.zeros({ n32, 1 }, { dtype = "float32" }), times,
+    local start = pn.zeros({ n32, 1 }, { dtype = "float32" })
+    local y = pn.sde(still, function(_, x) return pn.ones_like(x) end, start, times,
       { step = 0.1, generator = pn.generator(1) })[3]:to("float64"):reshape { n32 }
     check_mean(y, 0, 0.01)
     check_mean(y * y, 1, 0.01)
   end)
 
   it("steps lie evenly between irregular times", function()
-    local seen = pn.sde(function(t, y) return pn.ones_like(y) * t end, still, pn.zeros(1, 1), pn.tensor { 0, 0.3, 1, 1.05 },
-      { step = 0.25 }):reshape { 4 }
+    local seen = pn.sde(function(t, y) return pn.ones_like(y) * t end, still, pn.zeros(1, 1),
+      pn.tensor { 0, 0.3, 1, 1.05 }, { step = 0.25 }):reshape { 4 }
     -- Euler's rule for the integral of t, steps 0.15 x 2, 7/30 x 3, 0.05
     local third = 0.7 / 3
     local want = { 0, 0.15 * 0.15, 0, 0 }
@@ -267,7 +291,8 @@ describe("adaptive steps", function()
     local y0, times = pn.ones(3, 1), pn.tensor { 0, 1 }
     refused("need strong order 1", pn.sde, f, g, y0, times, { adaptive = true })
     refused("need strong order 1", pn.sde, f, g, y0, times, { adaptive = true, method = "reversible_heun" })
-    refused("need strong order 1", pn.sde, f, general, y0, times, { adaptive = true, method = "heun", noise = "general" })
+    refused("need strong order 1", pn.sde, f, general, y0, times,
+      { adaptive = true, method = "heun", noise = "general" })
     local constant = function(_, y) return pn.ones_like(y) end
     assert.same({ 2, 3, 1 }, pn.sde(f, constant, y0 * 0, times, { adaptive = true }):shape())
   end)
@@ -337,7 +362,8 @@ describe("pn.sde names", function()
     refused("makes a path depend on others", pn.sde, function(_, y) return y - y:mean(1, true) end, f, y0, times)
     refused("makes a path depend on others", pn.sde, f, function(_, y) return y:flip(1) end, y0, times)
     -- paths that belong together are one path with an axis more
-    assert.same({ 2, 1, 4, 2 }, pn.sde(function(_, y) return y - y:mean(2, true) end, f, y0:unsqueeze(1), times):shape())
+    local function apart(_, y) return y - y:mean(2, true) end
+    assert.same({ 2, 1, 4, 2 }, pn.sde(apart, f, y0:unsqueeze(1), times):shape())
   end)
 
   it("where a path leaves the numbers", function()
@@ -346,6 +372,6 @@ describe("pn.sde names", function()
       start:slice(1, 1, 10) }, 1)
     refused("from t = 0.5 to 0.75: element 2 of path 4322", pn.sde, function(_, x) return x * 2 ^ 402 end,
       function(_, x) return x * 0 end, y, pn.tensor { 0, 0.25, 0.5, 0.75, 1 }, {})
-    refused("y0 must be finite, got nan: element 1 of path 2", pn.sde, f, f, pn.tensor { { 1, 2 }, { 0 / 0, 1 } }, times)
+    refused("y0 must be finite, element 1 of path 2 is not", pn.sde, f, f, pn.tensor { { 1, 2 }, { 0 / 0, 1 } }, times)
   end)
 end)

@@ -77,7 +77,8 @@ local function plan_of_step(p, list)
   return captured(function(...)
     local next, y = step_of(p, ...)
     if next:requires_grad() and core.leaf_beyond(next, { y }) then
-      core.error "sde: drift or diffusion uses a parameter that is not among its parameters: pass it in {parameters = {...}}"
+      core.error("sde: drift or diffusion uses a parameter that is not among its parameters: pass it in " ..
+        "{parameters = {...}}")
     end
     return next:detach():contiguous()
   end, p.y, last, list)
@@ -129,8 +130,9 @@ local function check_number(name, v, least, what)
   end
 end
 
-local known = { parameters = {}, per_path = options.optional "table", calculus = options.choice("ito", "stratonovich"),
-  method = options.optional "string", noise = options.choice("diagonal", "scalar", "additive", "general"),
+local known = { parameters = {}, per_path = options.optional "table",
+  calculus = options.choice("ito", "stratonovich"), method = options.optional "string",
+  noise = options.choice("diagonal", "scalar", "additive", "general"),
   step = 0, max_steps = 1000000, gradient = options.choice("graph", "checkpoints", "reversible"),
   path = options.any(false), generator = options.optional(), chunk = 0, adaptive = false, rtol = 1e-3, atol = 1e-6,
   first_step = 0 }
@@ -170,8 +172,8 @@ local function check_adaptive(p, method)
   if p.additive or p.row.order and p.noise ~= "general" then
     return
   end
-  core.error(("sde: adaptive steps with %s and noise = '%s' would not converge to the solution: steps that depend on " ..
-    "the path need strong order 1 (take milstein, heun or euler_heun with diagonal or scalar noise, or a diffusion " ..
+  core.error(("sde: adaptive steps with %s and noise = '%s' would not converge to the solution: steps that depend " ..
+    "on the path need strong order 1 (take milstein, heun or euler_heun with diagonal or scalar noise, or a diffusion " ..
     "that does not depend on y)"):format(method, p.noise))
 end
 
@@ -197,7 +199,8 @@ local function flatten(o, y0, paths)
     end
   end
   local none = core.zeros({ 0 }, { dtype = dtype })
-  return own, #shared > 0 and core.concatenate(shared, 1) or none, #rows > 0 and core.concatenate(rows, 2) or none
+  return own, #shared > 0 and core.concatenate(shared, 1) or none,
+    #rows > 0 and core.concatenate(rows, 2) or none
 end
 
 -- ---- the problem ----
@@ -268,7 +271,8 @@ end
 -- What stands for t, h, w, (area,) y and parameters when the step is captured.
 local function stand_ins(p, y0, times, own, parameters)
   local like = { dtype = p.dtype }
-  local list = { times:slice(1, 1, 1):reshape({}):to(p.dtype), core.full({}, 1, like), core.zeros(p.motion_shape, like) }
+  local list = { times:slice(1, 1, 1):reshape({}):to(p.dtype), core.full({}, 1, like),
+    core.zeros(p.motion_shape, like) }
   if p.row.area then
     list[4] = core.zeros(p.motion_shape, like)
   end
@@ -373,7 +377,8 @@ function sde.sde(drift, diffusion, y0, times, given)
   local key = o.path and core.tensor({ o.path.seed }, { dtype = "int64" })
     or core.randint(0, 1 << 62, { 1 }, { generator = o.generator })
   local set = { step = o.step, max_steps = o.max_steps, gradient = gradients[o.gradient], paths = p.paths,
-    rows = p.rows, motions = p.motions, states = p.states, area = p.row.area and true, tree = (o.path or o.adaptive) and true,
+    rows = p.rows, motions = p.motions, states = p.states, area = p.row.area and true,
+    tree = (o.path or o.adaptive) and true,
     start = o.path and o.path.start, tolerance = o.path and o.path.tolerance or 1, adaptive = o.adaptive,
     own_start = o.adaptive and not o.path, rtol = o.rtol, atol = o.atol, first_step = o.first_step,
     order = p.row.order or 1 }

@@ -19,7 +19,9 @@ static int octave_of(double t) {
 static double octave_begin(int k) { return k ? ldexp(1, k - 1) : 0; }
 static double octave_length(int k) { return k ? ldexp(1, k - 1) : 1; }
 
-static int64_t numbers_of(const pni_brownian *b) { return pni_times(b->lanes, 2 + 2 + 2 + 2 + 2 + 4 * (int64_t)b->room); }
+static int64_t numbers_of(const pni_brownian *b) {
+  return pni_times(b->lanes, 2 + 2 + 2 + 2 + 2 + 4 * (int64_t)b->room);
+}
 
 static double *take(double **from, int64_t n) {
   double *a = *from;
@@ -136,7 +138,9 @@ static void sit_down(pni_brownian *b, double at) {
   if (octave != b->octave) {
     draw_octave(b, octave, b->w, b->h);
     b->octave = octave;
-    b->level[0] = (pni_brownian_level){.begin = octave_begin(octave), .length = octave_length(octave), .number = 1,
+    b->level[0] = (pni_brownian_level){.begin = octave_begin(octave),
+                                       .length = octave_length(octave),
+                                       .number = 1,
                                        .w = {b->level[0].w[0], b->level[0].w[1]},
                                        .h = {b->level[0].h[0], b->level[0].h[1]}};
     for (int l = 1; l < b->room; l++) b->level[l].number = 0;

@@ -1,6 +1,6 @@
 /*
-** brownian.h: paths of Brownian motion that are a function of a key, so that none is stored. Time from `start` on is cut
-** into the octaves [0, 1], [1, 2], [2, 4], [4, 8] ... and each of them into halves, down to cells of the length
+** brownian.h: paths of Brownian motion that are a function of a key, so that none is stored. Time from `start` on is
+** cut into the octaves [0, 1], [1, 2], [2, 4], [4, 8] ... and each of them into halves, down to cells of the length
 ** `tolerance`. A path has over each cell its increment W and its space-time Levy area H, the mean height of the path
 ** over its chord: W ~ N(0, d), H ~ N(0, d / 12), independent. Those of an octave are drawn, those of the halves drawn
 ** given the whole's (Foster, Lyons & Oberhauser 2020; at any point: given in brownian.c), each cell from counters of

@@ -34,8 +34,8 @@ static pn_status check_problem(C *c, const char *where, int n, T *const *in) {
   const pni_sde *o = n == INPUTS && in[SYSTEM]->storage->cargo == &cargo ? system_of(in[SYSTEM]) : NULL;
   bool fits = o && in[TIMES]->ndim == 1 && in[TIMES]->dtype == PN_FLOAT64 && in[TIMES]->numel == o->num_times &&
               in[KEY]->dtype == PN_INT64 && in[KEY]->numel == 1 && in[Y0]->dtype == o->dtype &&
-              in[SHARED]->dtype == o->dtype && in[OF_PATH]->dtype == o->dtype &&
-              in[Y0]->numel == o->set.paths * o->n && in[Y0]->ndim < PN_MAX_DIMS && in[SHARED]->numel == o->shared &&
+              in[SHARED]->dtype == o->dtype && in[OF_PATH]->dtype == o->dtype && in[Y0]->numel == o->set.paths * o->n &&
+              in[Y0]->ndim < PN_MAX_DIMS && in[SHARED]->numel == o->shared &&
               in[OF_PATH]->numel == o->set.paths * o->of_path;
   if (fits) return PN_OK;
   return pni_fail(c, PN_SHAPE, "%s: y0, times, key and parameters must be as the system was made for", where);
@@ -116,7 +116,8 @@ static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
   int64_t at = 0;
   for (int k = 0; k < INPUTS; k++) in[k + 1] = pni_in(y, k);
   if (wanted[TIMES])
-    return pni_fail(c, PN_MISSING, "sde: a gradient in times does not exist: Brownian motion has no slope (detach them)");
+    return pni_fail(c, PN_MISSING,
+                    "sde: a gradient in times does not exist: Brownian motion has no slope (detach them)");
   T *all = pni_apply(c, &pni_op_sde_adjoint, INPUTS + 1, in, NULL);
   for (int k = 0; all && k < 3; k++) {
     T *x = pni_in(y, flat[k]);
@@ -141,7 +142,8 @@ static pn_status check_config(C *c, const pni_sde_config *s) {
               (!s->adaptive || (s->tree && s->rtol > 0 && s->atol > 0 && s->order > 0 && s->first_step >= 0)) &&
               (!s->tree || (s->tolerance > 0 && isfinite(s->tolerance) && isfinite(s->start)));
   if (fits) return PN_OK;
-  return pni_fail(c, PN_DOMAIN, "sde: step, max_steps, paths, motions, the path's tolerance or those of adaptive steps lie "
+  return pni_fail(c, PN_DOMAIN,
+                  "sde: step, max_steps, paths, motions, the path's tolerance or those of adaptive steps lie "
                   "outside their range");
 }
 
@@ -159,8 +161,8 @@ static pn_status check_step(C *c, const pn_plan *p, const pni_sde_config *s, con
     return pni_fail(c, PN_SHAPE, "sde: the step must have %d inputs and one result, got %d and %d", y + 1 + parameters,
                     p->tape->ninput, p->nout);
   int64_t state = pni_times(pni_times(s->rows, y0->numel / s->paths), s->states);
-  if (check_like(c, p, 0, dtype, 1, "t") || check_like(c, p, 1, dtype, 1, "h") || check_like(c, p, y, dtype, state, "y") ||
-      check_like(c, p, p->out[0], dtype, state, "the result"))
+  if (check_like(c, p, 0, dtype, 1, "t") || check_like(c, p, 1, dtype, 1, "h") ||
+      check_like(c, p, y, dtype, state, "y") || check_like(c, p, p->out[0], dtype, state, "the result"))
     return c->status;
   for (int k = 2; k < y; k++)
     if (check_like(c, p, k, dtype, pni_times(s->rows, s->motions), "w")) return c->status;

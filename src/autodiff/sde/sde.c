@@ -190,7 +190,8 @@ static pn_status check_times(C *c, const pni_sde *o) {
   const double *t = o->times;
   for (int64_t i = 0; i < o->num_times; i++)
     if (!isfinite(t[i]) || (i && !(t[i] > t[i - 1])))
-      return pni_fail(c, PN_DOMAIN, "sde: times must be finite and increase, number %lld is %g", (long long)i + 1, t[i]);
+      return pni_fail(c, PN_DOMAIN, "sde: times must be finite and increase, number %lld is %g", (long long)i + 1,
+                      t[i]);
   if (o->set.tree && !o->set.own_start && t[0] < o->set.start)
     return pni_fail(c, PN_DOMAIN, "sde: the path begins at %g, after the first time %g", o->set.start, t[0]);
   return PN_OK;

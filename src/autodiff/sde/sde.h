@@ -22,13 +22,13 @@ typedef struct pni_sde_config {
   int64_t rows;      /* paths of a chunk: those of the plans */
   int64_t motions;   /* Brownian motions of a path */
   int states;
-  bool area;                      /* the step takes areas */
-  bool tree;                      /* w is that of a path with cells (brownian.h), from `start` on, else of normals */
-  double start, tolerance;        /* of the path; with adaptive steps the start is the first time */
-  bool adaptive;             /* `step` is then the longest one, 0: without limit */
-  bool own_start;            /* the path begins at the first time, with cells as they fit */
-  double rtol, atol;         /* the error of an adaptive step is held below atol + rtol |y| (see sde_adapt.c) */
-  double first_step, order;  /* of adaptive steps: 0: found; strong order of the scheme */
+  bool area;                /* the step takes areas */
+  bool tree;                /* w is that of a path with cells (brownian.h), from `start` on, else of normals */
+  double start, tolerance;  /* of the path; with adaptive steps the start is the first time */
+  bool adaptive;            /* `step` is then the longest one, 0: without limit */
+  bool own_start;           /* the path begins at the first time, with cells as they fit */
+  double rtol, atol;        /* the error of an adaptive step is held below atol + rtol |y| (see sde_adapt.c) */
+  double first_step, order; /* of adaptive steps: 0: found; strong order of the scheme */
 } pni_sde_config;
 
 typedef struct pni_sde_worker pni_sde_worker; /* sde.c */
@@ -45,20 +45,20 @@ typedef struct pni_sde {
   pn_plan *step;     /* t, h, w, [area,] y, parameters -> y */
   pn_plan *pullback; /* the same and v -> v^T dstep/dy and v^T dstep/dparameter each; or NULL */
   pni_sde_config set;
-  bool *own;         /* of each parameter: a row for each path, else one for all */
+  bool *own; /* of each parameter: a row for each path, else one for all */
   int parameters;
   int dtype;
-  int64_t n, num_times;            /* numbers of a path's y */
-  int64_t shared, of_path, total;  /* numbers of parameters; of the problem [y0, shared, those of each path] */
+  int64_t n, num_times;           /* numbers of a path's y */
+  int64_t shared, of_path, total; /* numbers of parameters; of the problem [y0, shared, those of each path] */
   int64_t chunks, steps, kept_slots;
-  char *in, *from;   /* the problem, that of the trajectory */
+  char *in, *from; /* the problem, that of the trajectory */
   double *times, *from_times;
   uint64_t key, from_key;
-  int64_t *given;    /* the number of steps before each time */
+  int64_t *given; /* the number of steps before each time */
   bool known, probed;
-  char *kept;        /* states [chunks, kept_slots, states, rows, n] */
+  char *kept; /* states [chunks, kept_slots, states, rows, n] */
   int64_t kept_bytes;
-  double *partial;   /* gradients of shared parameters, by chunk */
+  double *partial;    /* gradients of shared parameters, by chunk */
   pni_sde_grid *grid; /* by chunk, or NULL */
   pni_sde_worker *worker;
   int workers;

@@ -93,7 +93,8 @@ static pn_status compare(const pni_sde *o, W *w, const part *p, double t, double
 /* ---- all steps ---- */
 
 static pn_status too_short(const pni_sde *o, W *w, double t, double h, double error) {
-  if (!isfinite(error)) return pni_fail(w->c, PN_NAN, "sde: y is not finite just after t = %g, however short the step", t);
+  if (!isfinite(error))
+    return pni_fail(w->c, PN_NAN, "sde: y is not finite just after t = %g, however short the step", t);
   if (!o->set.own_start && pni_sde_check_length(w->c, o, t, h / 2)) return w->c->status;
   return pni_fail(w->c, PN_DOMAIN, "sde: the tolerances ask for a step below %g at t = %g", h, t);
 }

@@ -6,9 +6,7 @@
 
 #include "sde.h"
 
-static inline size_t pni_sde_item(const pni_sde *o) {
-  return o->dtype == PN_FLOAT64 ? sizeof(double) : sizeof(float);
-}
+static inline size_t pni_sde_item(const pni_sde *o) { return o->dtype == PN_FLOAT64 ? sizeof(double) : sizeof(float); }
 
 static inline void pni_sde_put(const pni_sde *o, void *to, int64_t n, const double *from, double scale) {
   double *wide = to;

@@ -17,9 +17,7 @@ enum { T_IN, H_IN, W_IN, AREA_IN };
 /* Normals of small batches are made for several steps at once. */
 enum { NORMALS = 512 };
 
-int64_t pni_sde_state_size(const pni_sde *o) {
-  return pni_times(pni_times(o->set.rows, o->n), o->set.states);
-}
+int64_t pni_sde_state_size(const pni_sde *o) { return pni_times(pni_times(o->set.rows, o->n), o->set.states); }
 int64_t pni_sde_state_bytes(const pni_sde *o) { return pni_times(pni_sde_state_size(o), (int64_t)pni_sde_item(o)); }
 
 /* ---- the worker ---- */
@@ -308,8 +306,8 @@ static pn_status check_start(const pni_sde *o, W *w, const part *p) {
   if (pni_sde_all_finite(o, y0, p->paths * o->n)) return PN_OK;
   int64_t i = 0;
   while (isfinite(pni_sde_number(o, y0, i))) i++;
-  return pni_fail(w->c, PN_NAN, "sde: y0 must be finite, got %g: element %lld of path %lld", pni_sde_number(o, y0, i),
-                  (long long)(i % o->n) + 1, (long long)(p->first + i / o->n) + 1);
+  return pni_fail(w->c, PN_NAN, "sde: y0 must be finite, element %lld of path %lld is not", (long long)(i % o->n) + 1,
+                  (long long)(p->first + i / o->n) + 1);
 }
 
 pn_status pni_sde_forward(pni_sde *o, W *w, int64_t chunk, char *kept, char *out) {

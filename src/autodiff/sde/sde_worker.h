@@ -13,14 +13,14 @@ struct pni_sde_worker {
   int nin, y, p;      /* inputs of the step; the places of y and of the first parameter among them */
   pn_tensor **tensor; /* in [nin + 1] (the last one v), result, back [1 + parameters] */
   pn_tensor **in, *result, **back;
-  void *normal;       /* of `ahead` steps */
+  void *normal;         /* of `ahead` steps */
   int64_t ahead, block; /* the steps in `normal` are those of this block, -1: none */
-  bool open;          /* path */
-  bool backwards;     /* steps are asked for from the last one on */
+  bool open;            /* path */
+  bool backwards;       /* steps are asked for from the last one on */
   pni_brownian path;
-  double *w, *h;      /* of the path, [rows, motions] */
-  double *sum;        /* gradients of parameters, [shared + rows * of_path] */
-  char *between;      /* states between two checkpoints */
+  double *w, *h; /* of the path, [rows, motions] */
+  double *sum;   /* gradients of parameters, [shared + rows * of_path] */
+  char *between; /* states between two checkpoints */
   size_t between_bytes;
   pn_status status;
 };

@@ -41,8 +41,7 @@ static int l_enter(lua_State *L) {
   for (int k = 0; k < n; k++) pni_new_box(L);
   size_t mark = pn_scope_open(c);
   pn_status s = pni_capture_enter(c, refused, n, in, (int)first - 1, (int)last, inside);
-  for (int k = 0; s == PN_OK && k < n; k++)
-    ((pni_box *)lua_touserdata(L, top + 1 + k))->t = pn_tensor_ref(inside[k]);
+  for (int k = 0; s == PN_OK && k < n; k++) ((pni_box *)lua_touserdata(L, top + 1 + k))->t = pn_tensor_ref(inside[k]);
   pn_scope_close(c, mark);
   return s ? pni_raise(L, c) : n;
 }
@@ -87,14 +86,22 @@ static int64_t whole(lua_State *L, int i, const char *name) {
 }
 
 static pni_sde_config config_at(lua_State *L, int i) {
-  pni_sde_config s = {.step = field(L, i, "step"), .max_steps = whole(L, i, "max_steps"),
-                      .gradient = (int)whole(L, i, "gradient"), .paths = whole(L, i, "paths"),
-                      .rows = whole(L, i, "rows"), .motions = whole(L, i, "motions"),
-                      .states = (int)whole(L, i, "states"), .area = field(L, i, "area") != 0,
-                      .tree = field(L, i, "tree") != 0, .start = field(L, i, "start"),
-                      .tolerance = field(L, i, "tolerance"), .own_start = field(L, i, "own_start") != 0,
-                      .adaptive = field(L, i, "adaptive") != 0, .rtol = field(L, i, "rtol"),
-                      .atol = field(L, i, "atol"), .first_step = field(L, i, "first_step"),
+  pni_sde_config s = {.step = field(L, i, "step"),
+                      .max_steps = whole(L, i, "max_steps"),
+                      .gradient = (int)whole(L, i, "gradient"),
+                      .paths = whole(L, i, "paths"),
+                      .rows = whole(L, i, "rows"),
+                      .motions = whole(L, i, "motions"),
+                      .states = (int)whole(L, i, "states"),
+                      .area = field(L, i, "area") != 0,
+                      .tree = field(L, i, "tree") != 0,
+                      .start = field(L, i, "start"),
+                      .tolerance = field(L, i, "tolerance"),
+                      .own_start = field(L, i, "own_start") != 0,
+                      .adaptive = field(L, i, "adaptive") != 0,
+                      .rtol = field(L, i, "rtol"),
+                      .atol = field(L, i, "atol"),
+                      .first_step = field(L, i, "first_step"),
                       .order = field(L, i, "order")};
   return s;
 }
@@ -138,7 +145,8 @@ static int l_increment(lua_State *L) {
   int64_t seed = pni_check_whole(L, 1, "brownian", "seed");
   for (int k = 0; k < 4; k++) at[k] = pni_check_number(L, k + 2, "brownian", "a time");
   spec.ndim = pni_check_sizes(L, 6, "brownian", PN_MAX_DIMS, spec.shape);
-  if (!(at[0] <= at[2] && at[2] <= at[3]) || !(at[1] > 0)) return pni_error(L, "brownian: start, s and t must be in order");
+  if (!(at[0] <= at[2] && at[2] <= at[3]) || !(at[1] > 0))
+    return pni_error(L, "brownian: start, s and t must be in order");
   if (pni_checked_count(c, &spec) < 0) return pni_raise(L, c);
   pni_box *b[2] = {pni_new_box(L), pni_new_box(L)};
   size_t mark = pn_scope_open(c);
@@ -153,7 +161,7 @@ static int l_increment(lua_State *L) {
   return 2;
 }
 
-static const luaL_Reg functions[] = {{"enter", l_enter},         {"leave", l_leave}, {"current", l_current},
+static const luaL_Reg functions[] = {{"enter", l_enter}, {"leave", l_leave},         {"current", l_current},
                                      {"solve", l_solve}, {"increment", l_increment}, {NULL, NULL}};
 
 void pni_open_sde(lua_State *L) {
