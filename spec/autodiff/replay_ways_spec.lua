@@ -85,7 +85,8 @@ local harmless = set [[
   pixel_accuracy kernel_log_density
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   expected_log_likelihood noise_precision expected_softmax
-  jacobian hessian jacobian_matrix hessian_matrix hessian_product gauss_newton_product odeint sde brownian increment area op custom
+  jacobian hessian jacobian_matrix hessian_matrix hessian_product gauss_newton_product odeint op custom
+  sde brownian increment area
   jvp vjp vmap per_example_grad examples
   average lbfgs plateau predict activation_variance
   guide model

@@ -173,8 +173,8 @@ local function check_adaptive(p, method)
     return
   end
   core.error(("sde: adaptive steps with %s and noise = '%s' would not converge to the solution: steps that depend " ..
-    "on the path need strong order 1 (take milstein, heun or euler_heun with diagonal or scalar noise, or a diffusion " ..
-    "that does not depend on y)"):format(method, p.noise))
+    "on the path need strong order 1 (take milstein, heun or euler_heun with diagonal or scalar noise, or a " ..
+    "diffusion that does not depend on y)"):format(method, p.noise))
 end
 
 -- Parameters as two tensors: the numbers of those that all paths share, and a row for each path of the others.

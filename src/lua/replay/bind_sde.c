@@ -36,9 +36,9 @@ static int l_enter(lua_State *L) {
   pni_refuse_finaliser(L, "a capture");
   luaL_checkstack(L, 2 * n + 8, "too many tensors");
   pn_tensor **in = lua_newuserdatauv(L, 2 * (size_t)n * sizeof *in, 0), **inside = in + n;
-  for (int k = 0; k < n; k++) in[k] = pni_check_tensor(L, k + 3);
   int top = lua_gettop(L);
   for (int k = 0; k < n; k++) pni_new_box(L);
+  for (int k = 0; k < n; k++) in[k] = pni_check_tensor(L, k + 3);
   size_t mark = pn_scope_open(c);
   pn_status s = pni_capture_enter(c, refused, n, in, (int)first - 1, (int)last, inside);
   for (int k = 0; s == PN_OK && k < n; k++) ((pni_box *)lua_touserdata(L, top + 1 + k))->t = pn_tensor_ref(inside[k]);
@@ -52,8 +52,8 @@ static int l_leave(lua_State *L) {
   int n = lua_gettop(L);
   if (n < 1 || n > MOST) return pni_error(L, "sde: results must be 1 to %d tensors, got %d", MOST, n);
   pn_tensor **out = lua_newuserdatauv(L, (size_t)n * sizeof *out, 0);
-  for (int k = 0; k < n; k++) out[k] = pni_check_tensor(L, k + 1);
   box *b = pni_new_object(L, &kind);
+  for (int k = 0; k < n; k++) out[k] = pni_check_tensor(L, k + 1);
   pni_refuse_finaliser(L, "a capture");
   size_t mark = pn_scope_open(c);
   b->p = pn_capture_end(c, n, out);
