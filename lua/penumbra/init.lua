@@ -12,7 +12,7 @@ local pn = {}
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal terminal_answer modules files
   initialise kl_pairs draws_summary within capture missed namespace describe public
-  call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line raised_status ode rule sheltered
+  call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line raised_status ode sde rule sheltered
   set examples reset_peak
   mode buffer with_update update_buffers
   gaussian]]):gmatch "%S+" do
@@ -34,6 +34,8 @@ local members = {
   check_gradients = "penumbra.autodiff.gradcheck",
   compile = "penumbra.autodiff.replay",
   odeint = "penumbra.autodiff.ode",
+  sde = "penumbra.autodiff.sde",
+  brownian = "penumbra.autodiff.brownian",
   op = "penumbra.autodiff.own_op",
   vmap = "penumbra.autodiff.vmap",
   per_example_grad = "penumbra.autodiff.vmap",

@@ -78,6 +78,9 @@
 ---     categories     sizes of categorical variables
 ---     size           how large: numbers in a vector, steps of a window, a picture
 ---     first          what begins a series, or how many of it
+---     shape          sizes of the axes, a list
+---     path           of a file; of a stochastic equation: a pn.brownian
+---     first_step     of an adaptive solver, its length; 0: found by itself
 ---     dtype          "float64" or "float32"
 ---     step           a function that makes one step, or its length
 ---     every          how many steps apart

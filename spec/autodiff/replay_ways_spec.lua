@@ -86,6 +86,7 @@ local harmless = set [[
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   expected_log_likelihood noise_precision expected_softmax
   jacobian hessian jacobian_matrix hessian_matrix hessian_product gauss_newton_product odeint op custom
+  sde brownian increment area
   jvp vjp vmap per_example_grad examples
   average lbfgs plateau predict activation_variance
   guide model

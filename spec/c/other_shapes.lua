@@ -222,5 +222,9 @@ case("own_gradient", function() return halve(w) end, { w })
 case("?odeint", function()
   return (pn.odeint(function(_, z, v) return -(z * v) end, pn.ones(3), pn.linspace(0, 1, 3), { parameters = { w } }))
 end, { w })
+case("?sde", function()
+  local function f(_, z, v) return -(z * v) end
+  return (pn.sde(f, f, pn.ones(2, 3), pn.linspace(0, 1, 3), { parameters = { w } }))
+end, { w })
 
 return failures

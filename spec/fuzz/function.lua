@@ -274,6 +274,12 @@ local cases = {
     local y = pn.odeint(f, pn.ones(3), pn.linspace(0, 1, 3), { parameters = { w } })
     return pn.grad(y:sum(), { w })
   end,
+  sde = function()
+    local w = param(3)
+    local f, g = wild(function(_, z, v) return -(z * v) end), wild(function(_, z, v) return z:cos() * v end)
+    local y = pn.sde(f, g, pn.ones(2, 3), pn.linspace(0, 1, 3), { parameters = { w }, method = "heun" })
+    return pn.grad(y:sum(), { w })
+  end,
 }
 local names = {}
 for name in pairs(cases) do names[#names + 1] = name end

@@ -254,6 +254,11 @@ local made = {
   odeint = function()
     return pn.odeint(function(...) hold(...) return (select(2, ...)) end, pn.ones { 1 }, pn.tensor { 0, 1 })
   end,
+  brownian = function() return pn.brownian { seed = 1, shape = { 2 } } end,
+  sde = function()
+    local function f(...) hold(...) return (select(2, ...)) end
+    return pn.sde(f, f, pn.ones { 2, 1 }, pn.tensor { 0, 1 })
+  end,
 }
 for _, row in ipairs(pn.rows()) do
   if row.kind == "estimator" then made["estimator " .. row.name] = function() return pn.infer[row.name] end end

@@ -61,7 +61,8 @@ pn_tensor *pn_with_update(pn_context *c, pn_tensor *y, pn_tensor *buffer, pn_ten
     return NULL;
   }
   if (c->recorder && ((const pni_tape *)c->recorder)->inner) {
-    pni_fail(c, PN_STATE, "odeint: f carries the update of a buffer, which no step would commit (evaluate the layer)");
+    pni_fail(c, PN_STATE,
+             "odeint, sde: f carries the update of a buffer, which no step would commit (evaluate the layer)");
     return NULL;
   }
   pn_tensor *in[] = {y, buffer, pn_contiguous(c, pn_detach(c, value))};

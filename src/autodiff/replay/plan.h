@@ -184,6 +184,8 @@ pn_status pni_plan_settle(pn_context *c, pn_plan *p);
 pn_status pni_plan_call(pn_context *c, pn_plan *p, const double *in, double *const *out);
 /* The same with an array for each input. */
 pn_status pni_plan_call_each(pn_context *c, pn_plan *p, const double *const *in, double *const *out);
+/* A replay of contiguous tensors of any dtype into others; nothing is allocated. */
+pn_status pni_plan_run_into(pn_context *c, pn_plan *p, pn_tensor *const *in, pn_tensor *const *out);
 /* Do the input and the results fit pni_plan_call: one input of n float64, results of n_out[k] float64? */
 bool pni_plan_is_plain(const pn_plan *p, int64_t n, int nout, const int64_t *n_out);
 

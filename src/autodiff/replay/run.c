@@ -158,6 +158,17 @@ static bool is_bound_result(const pn_plan *p, int k) {
   return bound >= 0 && p->bound[bound].out == k;
 }
 
+/* The results stand in the scope, from `first` on. */
+static pn_status run_between(pn_context *c, pn_plan *p, pn_tensor *const *in, size_t first) {
+  size_t mark = pn_scope_open(c);
+  pn_status s = take_inputs(c, p, in, first);
+  if (s == PN_OK) s = run_steps(c, p, 0, p->nstep);
+  for (int k = 0; k < p->nout && s == PN_OK; k++)
+    if (!is_bound_result(p, k)) s = pni_copy(c, c->scope[first + (size_t)k], &p->tape->value.v[p->out[k]].t);
+  pn_scope_close(c, mark); /* copies of inputs, which results may show */
+  return s;
+}
+
 static pn_status replay(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out) {
   p->changed = false;
   if (!pn_plan_fits(p, nin, in)) return refuse(c, p, nin, in);
@@ -166,13 +177,19 @@ static pn_status replay(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in
     pni_spec spec = pni_spec_of(&p->tape->value.v[p->out[k]].t);
     if (!pni_scoped(c, pni_tensor_new(c, &spec))) return c->status;
   }
-  size_t mark = pn_scope_open(c);
-  pn_status s = take_inputs(c, p, in, first);
-  if (s == PN_OK) s = run_steps(c, p, 0, p->nstep);
-  for (int k = 0; k < p->nout && s == PN_OK; k++)
-    if (!is_bound_result(p, k)) s = pni_copy(c, c->scope[first + (size_t)k], &p->tape->value.v[p->out[k]].t);
-  pn_scope_close(c, mark); /* copies of inputs, which results may show */
+  pn_status s = run_between(c, p, in, first);
   for (int k = 0; k < p->nout && s == PN_OK; k++) out[k] = c->scope[first + (size_t)k];
+  return s;
+}
+
+pn_status pni_plan_run_into(pn_context *c, pn_plan *p, pn_tensor *const *in, pn_tensor *const *out) {
+  size_t mark = pn_scope_open(c), first = c->scope_len;
+  pn_status s = PN_OK;
+  p->changed = false;
+  for (int k = 0; k < p->nout && s == PN_OK; k++)
+    if (!pni_scoped(c, pn_tensor_ref(out[k]))) s = c->status;
+  if (s == PN_OK) s = run_between(c, p, in, first);
+  pn_scope_close(c, mark);
   return s;
 }
 

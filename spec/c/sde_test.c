@@ -1,0 +1,224 @@
+/*
+** sde_test.c: stochastic differential equations from C: steps made by hand, what does not fit, cancellation within the
+** steps, copies for other contexts, no memory from replay to replay, and every allocation's failure.
+*/
+#include <math.h>
+#include "../../src/autodiff/sde/op_sde.h"
+#include "../../src/tensor/tensor.h"
+#include "alloc_sweep.h"
+
+#define SHAPE(...)                                                                                                     \
+  (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
+
+enum { PATHS = 10, ROWS = 4 };
+
+typedef struct {
+  pn_plan *step, *pullback;
+} plans;
+
+/* Euler's step of dy = k y dt + w: y + k y h + w, and its pullback: v (1 + k h), sum v y h. */
+static plans make(pn_context *c) {
+  plans p = {NULL, NULL};
+  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(ROWS, 1), 1),
+            *k = pn_full(c, PN_FLOAT64, SHAPE(1), 1), *in[6];
+  if (pn_capture_begin(c, 5, (pn_tensor *[]){t, t, y, y, k}, in)) return p;
+  pn_tensor *next = pn_add(c, pn_add(c, in[3], in[2]), pn_mul(c, pn_mul(c, in[3], in[4]), in[1]));
+  if (!(p.step = pn_capture_end(c, 1, &next))) return p;
+  if (pn_capture_begin(c, 6, (pn_tensor *[]){t, t, y, y, k, y}, in)) return p;
+  pn_tensor *in_k = pn_sum(c, pn_mul(c, pn_mul(c, in[5], in[3]), in[1]), PN_ALL, 0);
+  pn_tensor *back[] = {pn_add(c, in[5], pn_mul(c, pn_mul(c, in[5], in[4]), in[1])), pn_reshape(c, in_k, SHAPE(1))};
+  p.pullback = pn_capture_end(c, 2, back);
+  return p;
+}
+
+static void forget(plans p) {
+  pn_plan_unref(p.step);
+  pn_plan_unref(p.pullback);
+}
+
+static const pni_sde_config usual = {
+    .step = 0.25, .max_steps = 1000, .paths = PATHS, .rows = ROWS, .motions = 1, .states = 1};
+
+static pn_tensor *solve(pn_context *c, plans p, const pni_sde_config *set, pn_tensor *y0, pn_tensor *k) {
+  pn_tensor *times = pn_linspace(c, PN_FLOAT64, 0, 3, 4), *none = pn_zeros(c, PN_FLOAT64, SHAPE(0));
+  pn_tensor *key = pn_full(c, PN_INT64, SHAPE(1), 5);
+  return pni_sde_apply(c, p.step, p.pullback, set, 1, (bool[]){false}, y0, times, key, k, none);
+}
+
+/* The solution's sum as a function of k [1] -> value [1] and gradient [1], captured. */
+static pn_plan *capture(pn_context *c, plans p, const pni_sde_config *set) {
+  pn_tensor *zero = pn_param(c, pn_zeros(c, PN_FLOAT64, SHAPE(1))), *z = pn_full(c, PN_FLOAT64, SHAPE(1), -0.7), *in;
+  pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(PATHS, 1), 2);
+  if (!y0 || pn_capture_begin(c, 1, &z, &in)) return NULL;
+  pn_tensor *k = pn_add(c, in, zero), *gradient;
+  pn_tensor *y = pn_sum(c, solve(c, p, set, y0, k), PN_ALL, 0);
+  if (y && pn_grad(c, y, 1, &k, 0, &gradient)) y = NULL;
+  return pn_capture_end(c, 2,
+                        (pn_tensor *[]){y ? pn_reshape(c, pn_detach(c, y), SHAPE(1)) : NULL, y ? gradient : NULL});
+}
+
+static bool work(pn_context *c, const void *data) {
+  plans p = make(c);
+  pn_plan *outer = p.pullback ? capture(c, p, data) : NULL, *copy = NULL;
+  pn_tensor *z = outer ? pn_full(c, PN_FLOAT64, SHAPE(1), -0.9) : NULL, *out[2];
+  forget(p);
+  bool done = z && pn_plan_run(c, outer, 1, &z, out) == PN_OK;
+  if (done) copy = pn_plan_copy(c, outer);
+  done = copy && pn_plan_run(c, copy, 1, &z, out) == PN_OK;
+  pn_plan_unref(copy);
+  pn_plan_unref(outer);
+  return done;
+}
+
+/* A copy lives in its own context, past the original's end, and gives the same bits, on more threads too. */
+static void copies(void) {
+  pn_context *c = pn_context_new(NULL), *d = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c), other = pn_scope_open(d);
+  plans p = make(c);
+  pn_context_threads(c, 1);
+  pn_context_threads(d, 3);
+  pn_plan *outer = capture(c, p, &usual), *copy = pn_plan_copy(d, outer);
+  pn_tensor *z = pn_full(c, PN_FLOAT64, SHAPE(1), 0.4), *z2 = pn_full(d, PN_FLOAT64, SHAPE(1), 0.4), *out[2], *out2[2];
+  double a[2], b[2];
+  forget(p);
+  CHECK_STATUS(c, pn_plan_run(c, outer, 1, &z, out), PN_OK);
+  for (int i = 0; i < 2; i++) CHECK(pn_tensor_item(c, out[i], &a[i]) == PN_OK);
+  pn_plan_unref(outer);
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+  for (int k = 0; k < 2; k++) {
+    CHECK_STATUS(d, pn_plan_run(d, copy, 1, &z2, out2), PN_OK);
+    for (int i = 0; i < 2; i++) CHECK(pn_tensor_item(d, out2[i], &b[i]) == PN_OK && a[i] == b[i]);
+  }
+  pn_plan_unref(copy);
+  pn_scope_close(d, other);
+  CHECK(pn_context_objects(d) == 0);
+  pn_context_close(d);
+}
+
+/* Replays take no memory once the context's pool is warm: neither the solution nor a step. */
+static void steady(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c);
+  pn_context_threads(c, 1);
+  for (int gradient = PNI_SDE_GRAPH; gradient <= PNI_SDE_CHECKPOINTS; gradient++) {
+    pni_sde_config set = usual;
+    set.gradient = gradient;
+    pn_plan *outer = capture(c, p, &set);
+    uint64_t requests = 0;
+    for (int k = 0; k < 30; k++) {
+      size_t inner = pn_scope_open(c);
+      pn_tensor *z = pn_full(c, PN_FLOAT64, SHAPE(1), -0.5 + 0.2 * (k % 3)), *out[2];
+      CHECK_STATUS(c, pn_plan_run(c, outer, 1, &z, out), PN_OK);
+      pn_scope_close(c, inner);
+      if (k == 10) requests = c->requests;
+    }
+    CHECK(c->requests == requests);
+    pn_plan_unref(outer);
+  }
+  forget(p);
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
+#define REFUSED(expected, call)                                                                                        \
+  do {                                                                                                                 \
+    CHECK(!(call) && pn_context_status(c) == (expected));                                                              \
+    pn_context_clear_error(c);                                                                                         \
+  } while (0)
+
+/* Far more steps than can be done in the time that is given: the end comes within them. */
+static void ends(void) {
+  for (int threads = 1; threads <= 2; threads++) {
+    pn_context *c = pn_context_new(NULL);
+    size_t mark = pn_scope_open(c);
+    plans p = make(c);
+    pn_context_threads(c, threads);
+    pni_sde_config set = usual;
+    set.step = 1e-10;
+    set.max_steps = (int64_t)1 << 40;
+    pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(PATHS, 1), 2), *k = pn_full(c, PN_FLOAT64, SHAPE(1), -1);
+    pn_context_set_deadline(c, 0.05);
+    pn_plan_unref(p.pullback);
+    p.pullback = NULL; /* nothing is kept */
+    REFUSED(PN_CANCELLED, solve(c, p, &set, y0, k));
+    pn_context_set_deadline(c, 0);
+    pn_context_cancel(c);
+    REFUSED(PN_CANCELLED, solve(c, p, &usual, y0, k));
+    pn_context_uncancel(c);
+    CHECK(solve(c, p, &usual, y0, k));
+    forget(p);
+    pn_scope_close(c, mark);
+    CHECK(pn_context_objects(c) == 0);
+    pn_context_close(c);
+  }
+}
+
+static void misuse(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c), none = {NULL, NULL};
+  pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(PATHS, 1), 2), *k = pn_full(c, PN_FLOAT64, SHAPE(1), -1);
+  pn_tensor *wide = pn_full(c, PN_FLOAT64, SHAPE(PATHS, 2), 2), *many = pn_full(c, PN_FLOAT64, SHAPE(3), 2);
+  REFUSED(PN_STATE, solve(c, none, &usual, y0, k));
+  REFUSED(PN_SHAPE, solve(c, p, &usual, wide, k));
+  REFUSED(PN_SHAPE, solve(c, p, &usual, y0, many));
+  const pni_sde_config wrong[] = {
+      {.step = -1, .max_steps = 9, .paths = PATHS, .rows = ROWS, .motions = 1, .states = 1},
+      {.step = NAN, .max_steps = 9, .paths = PATHS, .rows = ROWS, .motions = 1, .states = 1},
+      {.max_steps = 0, .paths = PATHS, .rows = ROWS, .motions = 1, .states = 1},
+      {.max_steps = 9, .paths = PATHS, .rows = PATHS + 1, .motions = 1, .states = 1},
+      {.max_steps = 9, .paths = PATHS, .rows = 0, .motions = 1, .states = 1},
+      {.max_steps = 9, .paths = -1, .rows = ROWS, .motions = 1, .states = 1},
+      {.max_steps = 9, .paths = PATHS, .rows = ROWS, .motions = 0, .states = 1},
+      {.max_steps = 9, .paths = PATHS, .rows = ROWS, .motions = 1, .states = 0},
+      {.max_steps = 9, .paths = PATHS, .rows = ROWS, .motions = 1, .states = 1, .gradient = 3},
+      {.max_steps = 9, .paths = PATHS, .rows = ROWS, .motions = 1, .states = 1, .tree = true},
+      {.max_steps = 9, .paths = PATHS, .rows = ROWS, .motions = 1, .states = 1, .adaptive = true},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) REFUSED(PN_DOMAIN, solve(c, p, &wrong[i], y0, k));
+  pni_sde_config set = usual;
+  set.motions = 2;
+  REFUSED(PN_SHAPE, solve(c, p, &set, y0, k));
+  set.motions = 1;
+  set.area = true;
+  REFUSED(PN_SHAPE, solve(c, p, &set, y0, k));
+  set = usual;
+  set.max_steps = 11;
+  REFUSED(PN_DOMAIN, solve(c, p, &set, y0, k)); /* 12 steps */
+  pn_tensor *w = pn_param(c, k);
+  plans alone = {p.step, NULL}, turned = {p.step, p.step};
+  pn_tensor *loss = pn_sum(c, solve(c, alone, &usual, y0, w), PN_ALL, 0);
+  CHECK(loss && pn_backward(c, loss) == PN_STATE);
+  pn_context_clear_error(c);
+  REFUSED(PN_SHAPE, solve(c, turned, &usual, y0, k));
+  pn_tensor *kept = pn_sum(c, solve(c, p, &usual, y0, w), PN_ALL, 0); /* the solution keeps its plans */
+  forget(p);
+  CHECK_STATUS(c, pn_backward(c, kept), PN_OK);
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
+int main(void) {
+  misuse();
+  copies();
+  steady();
+  ends();
+  sweep("sde", work, &usual);
+  sweep_threads("sde in threads", work, &usual, 2);
+  pni_sde_config set = usual;
+  set.gradient = PNI_SDE_CHECKPOINTS;
+  set.tree = true;
+  set.tolerance = 0.01;
+  sweep("sde on a path", work, &set);
+  set.adaptive = set.own_start = true;
+  set.rtol = set.atol = 0.5;
+  set.order = 1;
+  set.step = 0;
+  sweep("sde by adaptive steps", work, &set);
+  CHECK_DONE();
+}
