@@ -17,6 +17,7 @@ local models = {}
 -- constructors: name -> the module that has it, under the same name
 local members = {
   arsgls = "arsgls",
+  bnsde = "bnsde",
   deep_state = "deep_state",
   deepar = "deepar",
   kvae = "kvae",

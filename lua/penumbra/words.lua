@@ -148,7 +148,7 @@
 --- Sequential models
 ---     initial, transition, emission     laws of the first state, of the next state, of what is seen of it
 ---     initial_mean, initial_cov         of the first state
----     drift, diffusion                  of a stochastic differential equation
+---     drift, diffusion                  of a stochastic differential equation; prior_drift: what is known of the drift
 ---     state, observation                the size or dtype of what is hidden and of what is seen
 ---     state_draws    how states given all of z are drawn, by name
 ---     switch         the discrete or recurrent part of a state
