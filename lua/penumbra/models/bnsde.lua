@@ -46,7 +46,6 @@ local nn = require "penumbra.nn"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local path_bound = require "penumbra.models.bnsde.path_bound"
-local path_filter = require "penumbra.models.bnsde.path_filter"
 local path_forecast = require "penumbra.models.bnsde.path_forecast"
 local path_objective = require "penumbra.models.bnsde.path_objective"
 local path_training = require "penumbra.models.bnsde.path_training"
@@ -67,8 +66,6 @@ local function with(known)
   return all
 end
 
-local drawing = { draws = 1, generator = options.optional "generator" }
-
 --- fit{data =, epochs =, ...}: trains on the trajectories of a batch (pn.train.fit) and returns its table.
 ---
 --- objective    "e_bayes": the logarithm of the mean likelihood of the draws; "e_pac_bayes": minus the mean
@@ -79,7 +76,8 @@ local drawing = { draws = 1, generator = options.optional "generator" }
 --- batch_size   trajectories of a minibatch (all)
 --- window       so many steps of each trajectory of a minibatch, from a start at random (all)
 --- lr, schedule, optimiser   1e-3 of Adam; of SGLD 1e-5, decaying as (b + step)^-0.55
---- warmup, count     of SGLD: epochs before weights are kept, one a further epoch (half), and how many, the last ones (50)
+--- warmup, count     of SGLD: epochs before weights are kept, one a further epoch (half), and how many at most, the
+---              last ones (50)
 --- seed, checkpoint, checkpoint_every, resume, on_epoch, progress, compile (true): as of pn.train.fit
 function methods:fit(given)
   return path_training.fit(self, given)
@@ -119,8 +117,8 @@ end
 --- batch, N >= 8: what the risk 1 - p(y | path) / B of a new one is at most, B the largest the density can be, with
 --- probability 1 - delta; a table that prints: path_risk, path_drawn, path_log_mean (6.14), path_mean_log (6.15) as
 --- pn.pac.describe tells them, `risk` on these data, kl, weight_kl, path_kl (of all trajectories, by draws) and its
---- standard error path_kl_se, log_peak (mean log B), vacuous, and `holds`: true, or the reason why the theorem is not of
---- this model.
+--- standard error path_kl_se, log_peak (mean log B), vacuous, and `holds`: true, or the reason why the theorem is not
+--- of this model.
 function methods:bound(batch, given)
   local o = options.check("bound", given, { draws = 10, delta = 0.05, path_kl = options.choice("sum", "mean"),
     generator = options.optional "generator" })
@@ -129,9 +127,9 @@ function methods:bound(batch, given)
   return recording.off(path_bound.of, "bound", self, b, o)
 end
 
---- choose_gamma(batch [, {grid = {0, 0.5, 1}, draws = 10, delta = 0.05, generator =}]): the bound (6.15) for every gamma
---- out of grid^P, each at delta over their number, so that all hold together; gamma becomes the one with the least, and
---- the bounds are returned, a list of {gamma =, bound =}, the least first.
+--- choose_gamma(batch [, {grid = {0, 0.5, 1}, draws = 10, delta = 0.05, generator =}]): the bound (6.15) for every
+--- gamma out of grid^P, each at delta over their number, so that all hold together; gamma becomes the one with the
+--- least, and the bounds are returned, a list of {gamma =, bound =}, the least first.
 function methods:choose_gamma(batch, given)
   local o = options.check("choose_gamma", given, { grid = options.any { 0, 0.5, 1 }, draws = 10, delta = 0.05,
     generator = options.optional "generator" })
@@ -142,8 +140,8 @@ end
 
 -- ---- the parts of the equation ----
 
---- sample_weights([{draws = 1, count = 1, generator =}]): weights of the drift for h [draws, count, P], to be given to
---- m:drift; of a model with weights = "step" its own for each call are for one step.
+--- sample_weights([{draws = 1, count = 1, generator =}]): weights of the drift for h [draws, count, P], which m:drift
+--- takes; of a model with weights = "step" those of one step.
 function methods:sample_weights(given)
   local o = options.check("sample_weights", given, { draws = 1, count = 1, generator = options.optional "generator" })
   options.whole("sample_weights", "draws", o.draws, 1)
@@ -166,9 +164,10 @@ end
 
 -- ---- what follows observations ----
 
---- filter(batch [, {num_particles = 1000, resampling =, threshold = 0.5, generator =}]): a particle filter: {log_evidence
---- = [B], unbiased of the likelihood, weights and paths integrated out; states = [M, B, P] and log_weights = [M, B]
---- after each trajectory's last observation}, from which m:forecast goes on, weights of each particle included.
+--- filter(batch [, {num_particles = 1000, resampling =, threshold = 0.5, generator =}]): a particle filter:
+--- {log_evidence = [B], the logarithm of an unbiased estimate of the likelihood, weights and paths integrated out;
+--- states = [M, B, P] and log_weights = [M, B] after each trajectory's last observation}; m:forecast goes on from it,
+--- with the weights that its particles have.
 function methods:filter(batch, given)
   local o = options.check("filter", given, { num_particles = 1000, resampling = options.optional "string",
     threshold = 0.5, generator = options.optional "generator" })
@@ -286,7 +285,7 @@ local function set_initial(self, o)
   elseif o.initial ~= nil and o.initial ~= "first" then
     core.error "bnsde: initial must be 'first' or a table {mean =, scale =}"
   elseif self.decoder then
-    core.error "bnsde: with a decoder a path cannot begin at the first observation: give an encoder, or a law as initial"
+    core.error "bnsde: with a decoder paths cannot begin at observations: give an encoder, or a law as initial"
   end
   self.initial = "first"
 end

@@ -1,10 +1,10 @@
---- Paths of a hybrid neural SDE, dh = (f(h, t) + gamma r(h, t)) dt + G(h, t) dW, by Euler-Maruyama, and their divergence
---- from the prior SDE dh = gamma r dt + G dW (lemma 1 of Haussmann 2021): of the discrete chains, whose steps are normal
---- with one covariance G G' dt, it is exactly the expectation of
+--- Paths of a hybrid neural SDE, dh = (f(h, t) + gamma r(h, t)) dt + G(h, t) dW, by Euler-Maruyama, and their
+--- divergence from the prior SDE dh = gamma r dt + G dW (lemma 1 of Haussmann 2021): of the discrete chains, whose
+--- steps are normal with one covariance G G' dt, it is exactly the expectation over paths of the hybrid of
 ---
 ---     sum_k 1/2 f_k' (G_k G_k')^-1 f_k dt_k
 ---
---- over paths of the hybrid; gamma r cancels. The draw of the Wiener process that moves a path is that of its divergence.
+--- where gamma r cancels. The draw of the Wiener process that moves a path is that of its divergence.
 -- help: nowhere
 local core = require "penumbra.core"
 local drift_weights = require "penumbra.models.bnsde.drift_weights"

@@ -40,7 +40,7 @@ function path_bound.of(where, self, b, o)
     core.error(where .. ": a model fitted by SGLD has samples, no posterior whose divergence is known")
   end
   local p = path_objective.draw(self, b, o)
-  local n, s = b.size, o.draws
+  local s = o.draws
   local weight_kl, each = self.network:kl():item(), p.path_kl:mean(1)
   local peak = path_objective.log_peak(self, b)
   local paths = (o.path_kl == "mean" and each:mean() or each:sum()):item()

@@ -15,7 +15,9 @@ local HALF_LOG_TAU <const> = 0.91893853320467274178 -- log(2 pi) / 2
 --- beginning(model, b, draws, generator): h where paths of the trajectories b begin, [S, N, P].
 function path_objective.beginning(self, b, draws, generator)
   local count, n = b.y:size(1), self.latent
-  local function normal(size) return core.randn({ draws, count, size }, { dtype = self.dtype, generator = generator }) end
+  local function normal(size)
+    return core.randn({ draws, count, size }, { dtype = self.dtype, generator = generator })
+  end
   if self.initial == "law" then
     return self.initial_mean + self.initial_scale * normal(n)
   end
@@ -79,8 +81,8 @@ end
 
 local function log_mean(ll) return ll:logsumexp(1) - math.log(ll:size(1)) end
 
---- divergence(model, path_kl [S, N'], o): KL(Q || P), of the weights and of the paths of N trajectories, of which N' are
---- here: their sum, or with o.path_kl = "mean" their mean.
+--- divergence(model, path_kl [S, N'], o): KL(Q || P) of the weights and of the paths of N = o.num_data trajectories, of
+--- which N' are here: the sum of theirs, or with o.path_kl = "mean" the mean.
 function path_objective.divergence(self, path_kl, o)
   local paths = path_kl:mean()
   return self.network:kl() + (o.path_kl == "mean" and paths or paths * o.num_data)
