@@ -344,12 +344,21 @@ end
 
 -- ---- pn.restore ----
 
+-- Parameters and buffers: the model's load_state knows the rest.
+local function parameters_form(v, name, wrong)
+  form.map(form.tensor { finite = true })(v, name, wrong)
+  if #wrong == 0 then
+    form.optional(form.tensor { least = 0, most = 1 })(v.gamma, "'parameters.gamma'", wrong)
+    form.optional(form.tensor { least = 0, most = 1 << 53 })(v.kept_count, "'parameters.kept_count'", wrong)
+  end
+end
+
 local file = saved.file {
   noun = "Bayesian neural SDE that m:save has written",
   is = function(found) return found.kind == KIND end,
   form = function()
     return form.record { kind = form.any, options = form.map(form.any), asked = saved.asked_form,
-      parameters = form.map(form.tensor { finite = true }) }
+      parameters = parameters_form }
   end,
 }
 

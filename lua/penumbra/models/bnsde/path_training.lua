@@ -21,9 +21,14 @@ for name, value in pairs(path_objective.options) do known[name] = value end
 
 -- ---- SGLD ----
 
--- What SGLD moves: the means of the drift's weights, encoder and decoder.
-local function point_parameters(self)
-  return parameters.list { self.network.net, self.encoder, self.decoder }
+-- Langevin dynamics of the means of the drift's weights; what has no prior, encoder and decoder too, descends alone.
+local function langevin(self, lr)
+  local certain = parameters.list { self.encoder, self.decoder }
+  for _, entry in ipairs(parameters.named(self.network.net)) do
+    certain[#certain + 1] = not self.network.log_scale[entry[1]] and entry[2] or nil
+  end
+  return optim.sgld(parameters.list { self.network.net, self.encoder, self.decoder },
+    { lr = lr, groups = #certain > 0 and { { certain, temperature = 0 } } or nil })
 end
 
 -- Room for `count` samples of all weights, of which there are none yet.
@@ -90,7 +95,7 @@ function path_training.fit(self, given)
   if row.point then
     local kept = keep(self, o)
     local lr, steps = o.lr or 1e-5, o.epochs * math.ceil(b.size / o.batch_size)
-    optimiser = optimiser or optim.sgld(point_parameters(self), { lr = lr })
+    optimiser = optimiser or langevin(self, lr)
     schedule = schedule or decaying(lr, steps)
     on_epoch = function(s)
       kept(s)
