@@ -380,8 +380,22 @@ describe("bad input", function()
   end)
 end)
 
--- what pn.sde will ask for
+-- what a solver asks for
 describe("the parts of the equation", function()
+  it("frozen at the means are another model's prior drift, which training leaves as it is", function()
+    local m, b = hybrid(), data(6, 4)
+    local r, h, t = m:mean_drift(), pn.randn { 2, 4, 2 }, pn.zeros { 4, 1 }
+    local before = m:drift(t, h):detach() + 0
+    assert.equal(0, largest(before, r(t, h)))
+    m:fit { data = b, epochs = 2, lr = 0.1 }
+    local other = hybrid { prior_drift = r, gamma = 1 }
+    other:fit { data = b, epochs = 2, lr = 0.1 }
+    m.gamma:set(pn.zeros { 2 })
+    assert.equal(0, largest(before, r(t, h)))
+    assert(largest(before, m:drift(t, h)) > 0.01)
+    assert.equal(#hybrid():parameters(), #other:parameters())
+  end)
+
   it("make the path that the model makes", function()
     pn.seed(8)
     local m = hybrid { posterior_scale = 0.3, diffusion = function(_, h) return h:square() * 0.1 + 0.2 end }

@@ -157,6 +157,17 @@ function methods:drift(t, h, weights)
   return r and f + r or f
 end
 
+--- mean_drift(): the drift f + gamma r at the means of the weights, as they are now: a function (t, h) that further
+--- training does not change, to be another model's prior_drift.
+function methods:mean_drift()
+  local weights = drift_weights.frozen(drift_weights.mean(self.network))
+  local gamma = self.gamma and self.gamma:detach() + 0
+  return function(t, h)
+    local f = hybrid_path.network(self, weights, 1, t, h)
+    return gamma and f + gamma * self.prior_drift(t, h) or f
+  end
+end
+
 --- diffusion(t, h): the diagonal of G(h, t), of h's shape.
 function methods:diffusion(t, h)
   return hybrid_path.scale(self, t, h) + core.zeros(h:shape(), { dtype = self.dtype })

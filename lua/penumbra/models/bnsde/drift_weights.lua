@@ -132,6 +132,15 @@ function drift_weights.mean(bayes)
   return list
 end
 
+--- frozen(weights): copies of means that are constants.
+function drift_weights.frozen(list)
+  local out = {}
+  for l, w in ipairs(list) do
+    out[l] = { layer = w.layer, weight = w.weight:detach() + 0, bias = w.bias and w.bias:detach() + 0 }
+  end
+  return out
+end
+
 --- apply(weights, k, x): outputs of the network for inputs x [S, N, inputs] at the k-th step.
 function drift_weights.apply(list, k, x)
   for _, w in ipairs(list) do
