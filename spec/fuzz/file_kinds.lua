@@ -396,8 +396,8 @@ for own in pairs { [false] = 1, [true] = 1 } do
   local function drift(_, h) return h:sin() end
   kinds["bnsde" .. (own and "_own" or "")] = {
     make = function(path)
-      local m = pn.models.bnsde { size = 2, latent = own and 2 or 3, hidden = { 3 }, noise = { 0.5, 1 }, diffusion = 0.3,
-        prior_drift = own and drift or nil, gamma = own and { 1, 0.5 } or nil, step = 0.1,
+      local m = pn.models.bnsde { size = 2, latent = own and 2 or 3, hidden = { 3 }, noise = { 0.5, 1 },
+        diffusion = 0.3, prior_drift = own and drift or nil, gamma = own and { 1, 0.5 } or nil, step = 0.1,
         initial = not own and { mean = 0, scale = { 1, 1, 2 } } or nil, weights = one { "trajectory", "draw", "step" } }
       if own then m:fit { data = paths, objective = "sgld", epochs = 3, warmup = 1, count = 2, seed = 1 } end
       assert(m:save(path))

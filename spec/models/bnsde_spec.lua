@@ -268,6 +268,67 @@ describe("the likelihood of a linear model", function()
   end)
 end)
 
+-- ---- theorem 2 ----
+
+-- dh = theta h dt + g dW from 1, theta ~ N(1/2, (2/5)^2), g(h) = h / 2, whose solution is known for each theta and W, or
+-- g = 1/2; the mean over theta by Gauss's rule, each Brownian path one and the same on all grids.
+describe("theorem 2", function()
+  local hybrid_path = require "penumbra.models.bnsde.hybrid_path"
+  local S, N, finest = 8, 1500, 256
+  local node, weight = pn.eye(S) * 0, nil -- of the normal law, by the eigenvectors of Jacobi's matrix
+  do
+    local rows = {}
+    for i = 1, S do
+      rows[i] = {}
+      for j = 1, S do rows[i][j] = math.abs(i - j) == 1 and math.min(i, j) ^ 0.5 or 0 end
+    end
+    local values, vectors = pn.tensor(rows):eigh()
+    node, weight = values * 0.4 + 0.5, vectors:select(1, 1):square()
+  end
+  local increments = pn.randn({ finest, N }, { generator = pn.generator(1) }) / finest ^ 0.5
+
+  -- paths [S, N] at T = 1 on K steps
+  local function ends(m, K)
+    local b = { times = pn.linspace(0, 1, K + 1):unsqueeze(1):broadcast_to { N, K + 1 }, parts = {}, first = 1,
+      counted = 2, steps = K + 1 }
+    for k = 1, K do b.parts[k] = 1 end
+    local noise = increments:reshape { K, finest // K, N }:sum(2):reshape { K, 1, N, 1 } * K ^ 0.5
+    local w = { { layer = m:sample_weights()[1].layer, weight = node:reshape { S, 1, 1 } } }
+    return pn.no_grad(hybrid_path.run, m, pn.ones { S, N, 1 }, hybrid_path.grid(b), w, noise)[K + 1]:squeeze(3)
+  end
+
+  local function slope(m, exact)
+    local wanted = (weight:unsqueeze(2) * exact):sum(1)
+    local x, y = {}, {}
+    for k = 3, 6 do
+      local off = (weight:unsqueeze(2) * ends(m, 2 ^ k // 1 | 0)):sum(1) - wanted
+      x[#x + 1], y[#y + 1] = -k, math.log(off:abs():mean():item(), 2)
+    end
+    local mx, my, a, b = 0, 0, 0, 0
+    for k = 1, 4 do mx, my = mx + x[k] / 4, my + y[k] / 4 end
+    for k = 1, 4 do a, b = a + (x[k] - mx) * (y[k] - my), b + (x[k] - mx) ^ 2 end
+    return a / b
+  end
+
+  local function model(diffusion)
+    return pn.models.bnsde { size = 1, network = nn.linear(1, 1, { bias = false }), diffusion = diffusion, noise = 1,
+      weights = "draw" }
+  end
+
+  it("has order 1/2 where the noise depends on the state", function()
+    local w = increments:sum(1)
+    local exact = ((node - 0.125):unsqueeze(2) + w * 0.5):exp()
+    assert.near(math.exp(0.5 + 0.16 / 2), (weight * node:exp()):sum():item(), 1e-12)
+    assert.near(0.5, slope(model(function(_, h) return h * 0.5 end), exact), 0.06)
+  end)
+
+  it("has order 1 where it does not", function()
+    local m = model(0.5)
+    local exact = ends(m, finest) * 2 - ends(m, finest // 2) -- of order 2 beside the grids judged
+    assert.near(1, slope(m, exact), 0.06)
+  end)
+end)
+
 -- ---- theorem 1 ----
 
 describe("theorem 1", function()

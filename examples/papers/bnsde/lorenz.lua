@@ -3,8 +3,8 @@
 ---
 ---     penumbra lorenz.lua [--reps 50] [--window 24] [--off 1] [--data one] [--time] [--results FILE] [--out FOLDER]
 ---
---- --data one: one realisation for all repetitions, or each: one for each. Runs are kept in the file of results and made
---- once: stopped, the script goes on. What the document leaves open and what came out: README.md.
+--- --data one: one realisation for all repetitions, or each: one for each. Runs are kept in the file of results and
+--- made once: stopped, the script goes on. What the document leaves open and what came out: README.md.
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local pn = require "penumbra"
 local experiment = dofile(here .. "/../continual/experiment.lua")
@@ -15,7 +15,7 @@ local option = experiment.options({ reps = 50, epochs = 100, window = 24, off = 
   noise = 1, draws = 21, lr = 1e-3, batch = 2, hidden = 100, results = "", part = "1/1", show = false,
   weights = "trajectory", prior = 1, posterior_scale = 0.01, picture = true, far = 999 },
   { reps = 1, epochs = 1, hidden = 10, far = 60, draws = 8 })
-local report = experiment.report(option, "lorenz")
+local report = simulated.report(experiment, option, "lorenz")
 local LIMIT <const> = 1000 -- beyond which a path is lost: states are below 60
 
 -- ---- data: t in [0, 10) to learn from, [10, 20) to be forecast ----
@@ -96,10 +96,11 @@ local runs = experiment.runs { option = option, jobs = jobs, run = run,
 
 -- ---- the table ----
 
-report("window %d, parameter off by N(0, %g^2), data: %s, weights per %s, %d epochs, %d repetitions%s", option.window,
-  option.off, option.data, option.weights, option.epochs, option.reps, option.time and ", time as an input" or "")
-report("%-28s %-18s %-8s %-8s | within +-2 sd to 100, 200, %d steps, lost | %s", "", "squared error", "median", "+-2 sd",
-  option.far, "bound")
+report("window %d, parameter off by N(0, %g^2), data: %s, weights per %s, %d epochs, %d repetitions%s",
+  option.window, option.off, option.data, option.weights, option.epochs, option.reps,
+  option.time and ", time as an input" or "")
+report("%-28s %-18s %-8s %-8s | within +-2 sd to 100, 200, %d steps, lost | %s", "", "squared error", "median",
+  "+-2 sd", option.far, "bound")
 local means = {}
 for k, row in ipairs(ROWS) do
   local list = experiment.find(runs, { row = k })

@@ -1,5 +1,5 @@
---- Predators and prey with noise (Haussmann 2021, 6.4.1, figure 6.3): a black box, the prior SDE with parameters that are
---- off by N(0, 0.5^2), and the hybrid of both, forecast from t = 5 on; over seeds, each with data of its own.
+--- Predators and prey with noise (Haussmann 2021, 6.4.1, figure 6.3): a black box, the prior SDE with parameters that
+--- are off by N(0, 0.5^2), and the hybrid of both, forecast from t = 5 on; over seeds, each with data of its own.
 ---
 ---     penumbra lotka_volterra.lua [--seeds 20] [--epochs 50] [--noise 0.1] [--out FOLDER] [--results FILE]
 ---
@@ -14,7 +14,7 @@ local equation = simulated.lotka_volterra
 local option = experiment.options({ seeds = 20, epochs = 50, noise = 0.1, off = 0.5, draws = 50, lr = 1e-3, batch = 2,
   results = "", part = "1/1", show = false, weights = "trajectory", ahead = 200, hidden = 50, prior = 1,
   posterior_scale = 0.01 }, { seeds = 1, epochs = 2, draws = 8, ahead = 20, hidden = 10 })
-local report = experiment.report(option, "lotka_volterra")
+local report = simulated.report(experiment, option, "lotka_volterra")
 
 -- ---- data: t in [0, 5] to learn from, (5, 10] to be forecast; 10 sequences of 50 each ----
 
@@ -73,8 +73,8 @@ end }
 
 -- ---- the table ----
 
-report("%d seeds; squared error of the mean of %d paths, 49 steps ahead from each of 10 starts, %d from t = 5", option.seeds,
-  option.draws, option.ahead)
+report("%d seeds, %d epochs; squared error of the mean of %d paths, 49 steps from each of 10 starts, %d from t = 5",
+  option.seeds, option.epochs, option.draws, option.ahead)
 report("%-18s %-18s %-8s | %-20s %-8s %-8s %-5s | %s", "", "49 steps: error", "+-2 sd", "far: error", "+-3 sd", "sd",
   "lost", "bound")
 local wins = {}
@@ -88,7 +88,8 @@ for _, kind in ipairs(KINDS) do
   local short, _, short_se = column "mse50"
   local far, _, far_se = column "mse200"
   report("%-18s %8.4f +- %.4f  %.3f    | %9.3f +- %.3f    %.3f    %.3f    %.3f | %s", kind, short, short_se,
-    (column "cover50"), far, far_se, (column "cover200"), (column "spread200"), (column "lost"), kind == "prior only" and "-" or ("%.1f"):format((column "bound")))
+    (column "cover50"), far, far_se, (column "cover200"), (column "spread200"), (column "lost"),
+    kind == "prior only" and "-" or ("%.1f"):format((column "bound")))
   for _, r in ipairs(list) do
     wins[r.seed] = wins[r.seed] or {}
     wins[r.seed][kind] = r
@@ -100,8 +101,8 @@ for _, what in ipairs { "mse50", "mse200" } do
     local b, p = r.hybrid[what] < r["black box"][what], r.hybrid[what] < r["prior only"][what]
     black, prior, both = black + (b and 1 or 0), prior + (p and 1 or 0), both + (b and p and 1 or 0)
   end
-  report("%s: the hybrid is below the black box in %d, below the prior in %d, below both in %d of %d seeds", what, black,
-    prior, both, option.seeds)
+  report("%s: the hybrid is below the black box in %d, below the prior in %d, below both in %d of %d seeds", what,
+    black, prior, both, option.seeds)
 end
 
 -- ---- the picture ----

@@ -10,11 +10,12 @@
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local pn = require "penumbra"
 local experiment = dofile(here .. "/../continual/experiment.lua")
+local simulated = dofile(here .. "/simulated.lua")
 
 local option = experiment.options({ data = "", seeds = 10, epochs = 3000, batch = 7, lr = 1e-3, noise = 1,
   diffusion = 0.1, draws = 50, results = "", part = "1/1", show = false, units = 30, sgld_lr = 1e-5, prior = 1,
   methods = "1,2,3,4,5,6", weights = "trajectory" }, { seeds = 1, epochs = 3, draws = 4, units = 5, methods = "2,6" })
-local report = experiment.report(option, "mocap")
+local report = simulated.report(experiment, option, "mocap")
 local STEP <const>, LATENT <const> = 0.1, 6
 
 -- ---- data: {y = [T, B, 50], times} ----
@@ -83,8 +84,9 @@ local function train(m, data, objective, seed)
   local optimiser = objective ~= "sgld" and pn.optim.adam(m:parameters(), { lr = option.lr }) or nil
   local e, longest = option.epochs, data.y:size(1)
   for k, phase in ipairs { { e // 3, 30 }, { e * 5 // 6 - e // 3, 50 }, { e - e * 5 // 6, 100 } } do
-    m:fit { data = data, objective = objective, epochs = phase[1], window = math.min(phase[2], longest), seed = seed + k,
-      batch_size = option.batch, optimiser = optimiser, lr = optimiser and option.lr or option.sgld_lr }
+    m:fit { data = data, objective = objective, epochs = phase[1], window = math.min(phase[2], longest),
+      seed = seed + k, batch_size = option.batch, optimiser = optimiser,
+      lr = optimiser and option.lr or option.sgld_lr }
   end
   return m
 end
@@ -105,7 +107,8 @@ local METHODS = { { "(i) E-Bayes", "e_bayes" }, { "(ii) E-PAC-Bayes", "e_pac_bay
 
 local function run(job)
   local objective = METHODS[job.method][2]
-  local m = train(model(job.seed, objective:find "hybrid" and prior_of(job.seed) or nil), sets.train, objective, job.seed)
+  local m = model(job.seed, objective:find "hybrid" and prior_of(job.seed) or nil)
+  train(m, sets.train, objective, job.seed)
   local y = sets.test.y
   local steps = y:size(1)
   local h = m:forecast({ y = y:slice(1, 1, 3), times = sets.test.times:slice(1, 1, 3) }, steps - 3, { draws =
@@ -125,7 +128,7 @@ for seed = 1, option.seeds do
 end
 local runs = experiment.runs { option = option, jobs = jobs, run = run, order = { "method", "seed", "epochs" } }
 
-report("%d walks to learn from, %d to be forecast, %d frames each; %d seeds, %d epochs, noise %g, diffusion %g, weights "
+report("%d walks to learn from, %d to be forecast, %d frames; %d seeds, %d epochs, noise %g, diffusion %g, weights "
   .. "per %s", sets.train.y:size(2), sets.test.y:size(2), sets.test.y:size(1), option.seeds, option.epochs,
   option.noise, option.diffusion, option.weights)
 report("squared error of the mean walk of those to learn from: %.2f", spread / scale)

@@ -4,6 +4,11 @@ local pn = require "penumbra"
 
 local simulated = {}
 
+--- report(experiment, option, name): experiment.report, or with --quick the terminal alone.
+function simulated.report(experiment, option, name)
+  return option.quick and function(form, ...) print((form:format(...))) end or experiment.report(option, name)
+end
+
 -- ---- equations: r(theta) gives the drift (t, h) for parameters theta, a list of numbers ----
 
 local function coordinates(h) return h:slice(-1, 1, 1), h:slice(-1, 2, 2), h:slice(-1, 3, 3) end
