@@ -270,21 +270,18 @@ end)
 
 -- ---- theorem 2 ----
 
--- dh = theta h dt + g dW from 1, theta ~ N(1/2, (2/5)^2), g(h) = h / 2, whose solution is known for each theta and W, or
--- g = 1/2; the mean over theta by Gauss's rule, each Brownian path one and the same on all grids.
+-- dh = theta h dt + g dW from 1, theta ~ N(1/2, (2/5)^2), g(h) = h / 2, whose solution is known for each theta and W,
+-- or g = 1/2; the mean over theta by Gauss's rule, each Brownian path one and the same on all grids.
 describe("theorem 2", function()
   local hybrid_path = require "penumbra.models.bnsde.hybrid_path"
   local S, N, finest = 8, 1500, 256
-  local node, weight = pn.eye(S) * 0, nil -- of the normal law, by the eigenvectors of Jacobi's matrix
-  do
-    local rows = {}
-    for i = 1, S do
-      rows[i] = {}
-      for j = 1, S do rows[i][j] = math.abs(i - j) == 1 and math.min(i, j) ^ 0.5 or 0 end
-    end
-    local values, vectors = pn.tensor(rows):eigh()
-    node, weight = values * 0.4 + 0.5, vectors:select(1, 1):square()
+  local rows = {} -- Jacobi's matrix, whose eigenvectors give nodes and weights for the normal law
+  for i = 1, S do
+    rows[i] = {}
+    for j = 1, S do rows[i][j] = math.abs(i - j) == 1 and math.min(i, j) ^ 0.5 or 0 end
   end
+  local values, vectors = pn.tensor(rows):eigh()
+  local node, weight = values * 0.4 + 0.5, vectors:select(1, 1):square()
   local increments = pn.randn({ finest, N }, { generator = pn.generator(1) }) / finest ^ 0.5
 
   -- paths [S, N] at T = 1 on K steps
