@@ -198,9 +198,9 @@ describe("the likelihood of a linear model", function()
       y:select(2, n):slice(1, 1, steps)).log_likelihood:item()
   end
 
-  local function model(weights)
+  local function model(weights, scale)
     return affine { size = 2, slope = c.a:t(), constant = c.beta, prior = { weight = false, bias = 1 },
-      posterior_scale = c.s, diffusion = c.g, noise = c.noise, weights = weights,
+      posterior_scale = scale or c.s, diffusion = c.g, noise = c.noise, weights = weights,
       initial = { mean = c.mean, scale = c.scale } }
   end
 
@@ -215,6 +215,26 @@ describe("the likelihood of a linear model", function()
       assert(se < 0.02)
       assert.near(exact[n], (each:logsumexp(1) - math.log(20)):item(), 5 * se)
     end
+  end)
+
+  it("of a long trajectory stays within the particles' reach, since they are resampled", function()
+    pn.seed(9)
+    local steps = 80
+    local t = pn.arange(steps):to "float64" * 0.2
+    local h, list = c.mean, {}
+    for k = 1, steps do
+      list[k] = h + c.noise * pn.randn { 2 }
+      h = h + (c.a:matmul(h:unsqueeze(2)):squeeze(2) + c.beta) * 0.2 + c.g * 0.2 ^ 0.5 * pn.randn { 2 }
+    end
+    local long = pn.stack(list, 1)
+    -- the drift is certain here: what particles do not move is not made anew by resampling
+    local certain = setmetatable({ s = 0 }, { __index = c })
+    local want = pn.smc.kalman.filter(augmented(certain, t, steps), long).log_likelihood:item()
+    local found = model("trajectory", 1e-300):filter({ y = long:unsqueeze(2):broadcast_to { steps, 10, 2 }, times = t },
+      { num_particles = 1000 }).log_evidence
+    local se = found:std():item() / 10 ^ 0.5
+    assert(found:std():item() < 1)
+    assert.near(want, (found:logsumexp(1) - math.log(10)):item(), 5 * se)
   end)
 
   it("by the mean over drawn paths, the objective e_bayes, tends to it from below", function()

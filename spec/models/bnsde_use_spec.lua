@@ -103,6 +103,35 @@ describe("objectives", function()
     assert.near(one.path_kl:sum():item(), both.path_kl:sum():item() / 2, 0.5 * one.path_kl:sum():item())
   end)
 
+  it("have the divergence of the weights for each trajectory in vi, once for all trajectories in the bound", function()
+    local m, b = hybrid(), data(5, 4)
+    local function loss(objective, num_data)
+      return m:loss(b, { objective = objective, num_data = num_data, generator = pn.generator(1) }):item()
+    end
+    local kl = m.network:kl():item()
+    assert.near(loss "e_bayes_hybrid" + kl / 4, loss "vi", 1e-9)
+    assert.near(loss "e_bayes_hybrid" + kl / 40, loss("vi", 40), 1e-9)
+    assert.near(loss("vi", 40) + 0, loss("e_bayes_hybrid", 40) + kl / 40, 1e-9)
+  end)
+
+  it("take windows at every place alike often, of values, times and nothing else", function()
+    local trajectories = require "penumbra.models.bnsde.trajectories"
+    local y = pn.arange(6):to("float64"):reshape { 1, 6, 1 } + pn.arange(2000):to("float64"):reshape { 2000, 1, 1 } * 10
+    local b = { y = y, observed = y * 0 + 1, times = y:squeeze(3) * 2, size = 2000, steps = 6,
+      parts = { 1, 3, 1, 1, 1 }, first = 1, counted = 2 }
+    pn.seed(1)
+    local w = trajectories.windows(b, 4)
+    local start = w.y:select(2, 1):squeeze(2) - y:select(2, 1):squeeze(2)
+    for k = 0, 2 do -- six standard deviations of a share of a third
+      assert.near(1 / 3, start:eq(k):to("float64"):mean():item(), 6 * (2 / 9 / 2000) ^ 0.5)
+    end
+    for k = 1, 4 do
+      assert.equal(0, largest(w.y:select(2, k):squeeze(2), y:select(2, 1):squeeze(2) + start + (k - 1)))
+    end
+    assert.equal(0, largest(w.times, w.y:squeeze(3) * 2))
+    assert.same({ 3, 3, 3 }, w.parts)
+  end)
+
   it("take steps between times that are at most as long as asked", function()
     local fine, coarse = hybrid { step = 0.1, posterior_scale = 1e-300 }, hybrid { posterior_scale = 1e-300 }
     local y = pn.ones { 4, 1, 2 }
@@ -136,6 +165,19 @@ end)
 
 describe("fit", function()
   local gap = 0 / 0
+
+  -- next to no diffusion, certain weights: nothing is drawn, so that minibatches differ from the whole by scale alone
+  it("scales the divergence of a minibatch to all trajectories", function()
+    local b = { y = pn.ones { 4, 6, 2 }, times = pn.arange(4) }
+    local function first_loss(size)
+      local m = hybrid { diffusion = 1e-3, posterior_scale = 1e-300, noise = 1e3, prior_drift = function(_, h)
+        return h * 0
+      end }
+      return m:fit({ data = b, epochs = 1, batch_size = size, lr = 1e-300, seed = 1 }).history[1]
+    end
+    assert.near(first_loss(6), first_loss(2), 1e-3 * first_loss(6))
+    assert(first_loss(6) > 10)
+  end)
 
   it("learns a drift that the prior lacks, and says less where it knows nothing", function()
     pn.seed(2)
@@ -194,8 +236,8 @@ describe("fit", function()
   -- One Euler step of h' = w h + b from 0: y = b dt + N(0, s^2), whatever w; of b ~ N(0, 1) the posterior is normal.
   it("by sgld draws from the posterior of the weights, and moves what has no prior by the gradient alone", function()
     pn.seed(5)
-    local N, dt, s = 6, 2, 1.5
-    local y = pn.concatenate({ pn.zeros { 1, N, 1 }, 1.6 + s * pn.randn { 1, N, 1 } }, 1)
+    local N, dt, s = 6, 2, 5 -- the data say as much as the prior
+    local y = pn.concatenate({ pn.zeros { 1, N, 1 }, 8 + s * pn.randn { 1, N, 1 } }, 1)
     local precision = 1 + N * dt ^ 2 / s ^ 2
     local mean = y:sum():item() * dt / s ^ 2 / precision
     local net = nn.linear(1, 1)
