@@ -9,6 +9,7 @@
 --- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster"; one of them, with inference
 --- that sees what it is let see, is pn.help "penumbra.models.vssm". Deep latent-variable models: pn.help
 --- "penumbra.models.vae", "penumbra.models.variational_em"; of several sources, "penumbra.models.multisource".
+--- Bayesian neural stochastic differential equations: "penumbra.models.bnsde".
 -- help: pn.models, part
 local core = require "penumbra.core"
 
@@ -17,6 +18,7 @@ local models = {}
 -- constructors: name -> the module that has it, under the same name
 local members = {
   arsgls = "arsgls",
+  bnsde = "bnsde",
   deep_state = "deep_state",
   deepar = "deepar",
   kvae = "kvae",

@@ -39,7 +39,7 @@
 ---     objective      what is maximised, by name
 ---     loss           a function of data that gives what is minimised
 ---     baseline       what is taken from rewards before a gradient is made of them
----     gamma          by what a reward a step later counts less
+---     gamma          by what a reward a step later counts less; how much of a prior drift is taken
 ---     discount_first whether the first reward does, too
 ---     gradient       how a resampling step passes gradients on, by name
 ---     start          where something begins: values, or the way they are found, by name
@@ -68,6 +68,9 @@
 ---     series         places of items among those that a model has embeddings of, from 0 on
 ---     acquisition    which data to ask for, by name or a function
 ---     context        steps that are seen before those that count
+---     window         steps that are taken at a time
+---     times          when something is observed or asked for
+---     lengths        steps of each series
 ---     values         tensors that belong to something's steps or points
 ---     weights        of data or particles, not negative
 ---     rows, columns  which of a table, or how many of a picture
@@ -117,6 +120,7 @@
 ---     delta          the probability with which a guarantee may fail; of a transformation, by how much it shifts
 ---     risk           mean loss of data, in [0, 1]
 ---     kl             a divergence KL(Q || P) that is known, or whether it is taken; divergence: how one is taken
+---     path_kl        whether divergences of paths are summed or averaged
 ---     divergence     see kl
 ---     log_likelihood log of the probability of data
 ---     log_constant   log of a bound on an exponential moment, or how it is chosen
@@ -152,7 +156,7 @@
 --- Sequential models
 ---     initial, transition, emission     laws of the first state, of the next state, of what is seen of it
 ---     initial_mean, initial_cov         of the first state
----     drift, diffusion                  of a stochastic differential equation
+---     drift, diffusion                  of a stochastic differential equation; prior_drift: what is known of the drift
 ---     state, observation                the size or dtype of what is hidden and of what is seen
 ---     state_draws    how states given all of z are drawn, by name
 ---     switch         the discrete or recurrent part of a state

@@ -393,6 +393,29 @@ for _, own in ipairs { false, true } do -- a model of several sources, also with
   }
 end
 
+local paths = { y = pn.randn { 4, 8, 2 }, times = pn.tensor { 0, 0.2, 0.3, 0.6 } }
+for own in pairs { [false] = 1, [true] = 1 } do
+  local function drift(_, h) return h:sin() end
+  kinds["bnsde" .. (own and "_own" or "")] = {
+    make = function(path)
+      local m = pn.models.bnsde { size = 2, latent = own and 2 or 3, hidden = { 3 }, noise = { 0.5, 1 },
+        diffusion = 0.3, prior_drift = own and drift or nil, gamma = own and { 1, 0.5 } or nil, step = 0.1,
+        initial = not own and { mean = 0, scale = { 1, 1, 2 } } or nil, weights = one { "trajectory", "draw", "step" } }
+      if own then m:fit { data = paths, objective = "sgld", epochs = 3, warmup = 1, count = 2, seed = 1 } end
+      assert(m:save(path))
+    end,
+    load = function(path) return pn.restore(path, own and { prior_drift = drift } or nil) end,
+    use = function(m)
+      tostring(m)
+      pcall(m.bound, m, paths, { draws = 2 }) -- sizes out of the file may be others
+      pcall(m.forecast, m, paths, 2, { draws = 3 })
+      pcall(m.filter, m, paths, { num_particles = 3 })
+      m:sample_weights()
+      m:save(again)
+    end,
+  }
+end
+
 for name, o in pairs { hard = {}, soft = { sharpness = 5, gate_kl = "exact", method = "vbp" },
   drawn = { method = "local", prior = "horseshoe" }, one_pass = { method = "clt" } } do
   local function relu() return nn.mlp({ 2, 3, 1 }, { activation = "relu" }) end
