@@ -7,30 +7,73 @@ local ode = {}
 
 local capture, system = core.capture, core.ode
 
-local MOST_PARAMETERS = 60 -- as the operation has it
+local MOST_TENSORS = 56 -- parameters that the operation takes one by one; more are packed into one
 
 local function shape_text(t)
   return "[" .. table.concat(t:shape(), ", ") .. "]"
 end
 
+local function to(t, dtype)
+  return t:dtype() == dtype and t or t:to(dtype)
+end
+
+-- ---- the tensors of a problem ----
+
+-- The operation computes with float64 and takes few tensors. `given` are t, y0 and the parameters as the script gave
+-- them; `tensors` what the operation gets: the same as float64, many parameters end to end as one.
+local function problem_of(y0, parameters, n)
+  local p = { given = { core.zeros({}, { dtype = y0:dtype() }), y0, table.unpack(parameters, 1, n) }, n = n }
+  p.tensors = { to(p.given[1], "float64"), to(y0, "float64") }
+  for k = 1, n do
+    p.tensors[k + 2] = to(parameters[k], "float64")
+  end
+  p.packed = n > MOST_TENSORS
+  if p.packed then
+    local parts = {}
+    for k = 1, n do
+      parts[k] = p.tensors[k + 2]:reshape { -1 }
+    end
+    p.tensors = { p.tensors[1], p.tensors[2], core.concatenate(parts, 1) }
+  end
+  return p
+end
+
+-- What f is called with, of what stands for p.tensors: as the script gave them.
+local function arguments_of(p, t, y, ...)
+  local list, at = { t, y, ... }, 0
+  for k = 3, p.packed and p.n + 2 or 0 do
+    local like = p.given[k]
+    list[k] = (...):slice(1, at + 1, at + like:numel()):reshape(like:shape())
+    at = at + like:numel()
+  end
+  for k = 1, p.n + 2 do
+    list[k] = to(list[k], p.given[k]:dtype())
+  end
+  return table.unpack(list, 1, p.n + 2)
+end
+
+-- ---- the right-hand side ----
+
 -- dy/dt as f gives it, once it is known to fit y.
-local function slope(f, t, y, ...)
-  local dy = f(t, y, ...)
+local function slope(f, p, ...)
+  local dy = f(arguments_of(p, ...))
+  local y = p.given[2]
   if not core.is_tensor(dy) then
     core.error(("odeint: f must return dy/dt, a tensor of y's shape %s, got %s"):format(shape_text(y), type(dy)))
   elseif shape_text(dy) ~= shape_text(y) then
     core.error(("odeint: f must return dy/dt of y's shape %s, got shape %s"):format(shape_text(y), shape_text(dy)))
-  elseif dy:dtype() ~= "float64" then
-    core.error("odeint: f must return float64, got " .. dy:dtype())
+  elseif dy:dtype() ~= y:dtype() then
+    core.error(("odeint: f must return %s, as y0 is, got %s"):format(y:dtype(), dy:dtype()))
   end
-  return dy:contiguous()
+  return to(dy, "float64"):contiguous()
 end
 
 -- v^T df/dy and v^T df/dparameter for each.
-local function pullback(f, n, t, y, ...)
+local function pullback(f, p, t, y, ...)
   local inputs = { y, ... }
   local v = table.remove(inputs)
-  local dy = slope(f, t, y, table.unpack(inputs, 2, n + 1))
+  local n = #inputs
+  local dy = slope(f, p, t, table.unpack(inputs, 1, n))
   local gradients = {}
   if dy:requires_grad() then
     gradients = core.grad((dy * v):sum(), inputs)
@@ -38,7 +81,7 @@ local function pullback(f, n, t, y, ...)
   for k, x in ipairs(inputs) do
     gradients[k] = (gradients[k] or core.zeros(x:shape(), { dtype = "float64" })):contiguous()
   end
-  return table.unpack(gradients, 1, n + 1)
+  return table.unpack(gradients, 1, n)
 end
 
 -- What pcall gave; a capture that was begun since `before` and goes on ends.
@@ -62,8 +105,8 @@ end
 local function check_tensor(role, t)
   if not core.is_tensor(t) then
     core.error(("odeint: %s must be a tensor, got %s"):format(role, type(t)))
-  elseif t:dtype() ~= "float64" then
-    core.error(("odeint: %s must be float64, got %s (convert with :to)"):format(role, t:dtype()))
+  elseif t:dtype() ~= "float64" and t:dtype() ~= "float32" then
+    core.error(("odeint: %s must be float64 or float32, got %s (convert with :to)"):format(role, t:dtype()))
   end
 end
 
@@ -89,7 +132,7 @@ local function check_options(given)
 end
 
 --- odeint(f, y0, times [, options]) -> y [T, shape of y0...]: the solution of dy/dt = f(t, y, parameters...) at the
---- times [T], where y = y0 at the first of them. Times increase or decrease; all tensors are float64.
+--- times [T], where y = y0 at the first of them. Times increase or decrease.
 ---
 ---     local function f(t, y, theta)                            -- predators and prey
 ---       local u, v = y[1], y[2]
@@ -101,10 +144,15 @@ end
 --- is called twice, to be captured, and what it reads from outside is constant. The solution then runs in C, as one
 --- operation, also in pn.compile, pn.nuts and pn.svi.
 ---
---- parameters   list of the tensors on which f depends: gradients flow to them, to y0 and to the times alone
+--- parameters   list of the tensors on which f depends, as many as there are: gradients flow to them, to y0 and to the
+---              times alone
 --- rtol, atol   1e-6, 1e-8: the error of a step is held below atol + rtol |y| (root mean square over y)
 --- max_steps    10000 steps may be tried
 --- first_step, max_step    lengths; 0: found by itself, without limit
+---
+--- Tensors are float64 or float32, each as it likes. f gets y and t as y0 is, each parameter as it is, and returns what
+--- y0 is; so is the solution, and a gradient is what its tensor is. Steps are summed and their errors taken in float64
+--- also where f computes in float32, whose rounding, some 1e-7 of y, is then what limits the tolerances.
 ---
 --- The method is the Runge-Kutta pair of order 5(4) of Dormand & Prince with PI step control, and its interpolant of
 --- order 4 at the times (Hairer, Norsett & Wanner, Solving Ordinary Differential Equations I, II.4 to II.6). It is
@@ -123,27 +171,25 @@ function ode.odeint(f, y0, times, given)
     core.error("odeint: parameters must be a list of tensors, got " .. type(parameters))
   end
   local n, wanted = #parameters, y0:requires_grad() or times:requires_grad()
-  if n > MOST_PARAMETERS then
-    core.error(("odeint: at most %d parameters are possible, got %d"):format(MOST_PARAMETERS, n))
-  end
   for k = 1, n do
     check_tensor("parameters[" .. k .. "]", parameters[k])
     wanted = wanted or parameters[k]:requires_grad()
   end
   wanted = wanted and records_gradients()
-  local t = core.zeros({}, { dtype = "float64" })
+  local p = problem_of(y0, parameters, n)
+  local m = #p.tensors
   local rhs = captured(function(...)
-    local dy = slope(f, ...)
+    local dy = slope(f, p, ...)
     if dy:requires_grad() then
       core.error "odeint: f uses a parameter that is not among its parameters: pass it in {parameters = {...}}"
     end
     return dy
-  end, 1, 0, t, y0, table.unpack(parameters, 1, n))
-  local arguments = { t, y0, table.unpack(parameters, 1, n) }
-  arguments[n + 3] = y0
-  local function gradient(...) return pullback(f, n, ...) end
-  local back = wanted and captured(gradient, 2, n + 2, table.unpack(arguments)) or nil
-  return system.solve(rhs, back, o, y0, times, table.unpack(parameters, 1, n))
+  end, 1, 0, table.unpack(p.tensors))
+  local arguments = { table.unpack(p.tensors) }
+  arguments[m + 1] = p.tensors[2]
+  local function gradient(...) return pullback(f, p, ...) end
+  local back = wanted and captured(gradient, 2, m, table.unpack(arguments)) or nil
+  return to(system.solve(rhs, back, o, p.tensors[2], to(times, "float64"), table.unpack(p.tensors, 3)), y0:dtype())
 end
 
 return ode
