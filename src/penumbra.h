@@ -1364,9 +1364,10 @@ PN_API int pn_plan_num_loops(const pn_plan *p);
 PN_API size_t pn_plan_memory(const pn_plan *p);
 
 /* ---- differential equations ----------------------------------------------------------------------
- * dy/dt = f(t, y, parameters) from y0 at the first time, by the Runge-Kutta pair of order 5(4) of Dormand & Prince with
- * adaptive steps (Hairer, Norsett & Wanner I, II.4 to II.6) and its interpolant of order 4 between them. f is a plan,
- * so that solving calls nobody:
+ * dy/dt = f(t, y, parameters) from y0 at the first time, with adaptive steps: by the Runge-Kutta pair of order 5(4) of
+ * Dormand & Prince (Hairer, Norsett & Wanner I, II.4 to II.6) and its interpolant of order 4, or, for stiff systems, by
+ * the Rosenbrock method RODAS of order 4(3) (Hairer & Wanner II, VI.4) and its interpolant of order 3. f is a plan, so
+ * that solving calls nobody:
  *
  *     pn_capture_begin(c, 3, (pn_tensor *[]){t, y, theta}, in);        t 0-d, y of y0's shape, all float64
  *     pn_tensor *slope = pn_mul(c, pn_neg(c, in[2]), in[1]);
@@ -1374,17 +1375,40 @@ PN_API size_t pn_plan_memory(const pn_plan *p);
  *     pn_tensor *y = pn_odeint(c, f, NULL, NULL, y0, times, 1, &theta);     [T, shape of y0...]
  *
  * A gradient needs a second plan, of t, y, parameters and v, which gives v^T df/dy and v^T df/dparameter for each. It
- * is the gradient of the discrete solution, steps held as they were. */
+ * is the gradient of the discrete solution, steps held as they were. (60 parameters are possible, 59 with the second
+ * method or events: more are put end to end, and taken apart within the plans.) */
+typedef enum pn_ode_method { PN_DORMAND_PRINCE, PN_ROSENBROCK } pn_ode_method;
+
+/* A number that passes through zero. The value of plan `events` and what is found of it go by the order of the list. */
+typedef struct pn_ode_event {
+  char name[32]; /* for messages */
+  int direction; /* 1: upwards, -1: downwards, 0: both */
+  int terminal;  /* the solution ends there */
+  int count;     /* how many times it may occur */
+} pn_ode_event;
+
 typedef struct pn_ode_config {
   double rtol, atol; /* the error of a step is held below atol + rtol |y| (root mean square); 0: 1e-6, 1e-8 */
   int max_steps;     /* that may be tried; 0: 10000 */
   double first_step; /* 0: one is looked for */
   double max_step;   /* 0: no limit */
+  pn_ode_method method;
+  int checkpoints;    /* for a gradient in memory of the square root of the number of steps, the same bits */
+  pn_plan *jacobian;  /* of PN_ROSENBROCK: t, y, parameters -> df/dy [n, n] and df/dt [n], n the elements of y */
+  pn_plan *curvature; /* and for its gradient: besides v, u like y, tau -> the gradients of v^T (df/dy u + tau df/dt)
+                          in y and each parameter */
+  int num_events;
+  const pn_ode_event *event; /* a list that need not outlast the call */
+  pn_plan *events;           /* t, y, parameters -> values [num_events] */
+  pn_plan *events_pullback;  /* for their gradient: besides w [num_events] -> the gradients of w^T values in y, each
+                                parameter and t */
 } pn_ode_config;
 
 /* The solution at the T times (in increasing or decreasing order; y0 holds at the first). f: t, y, n parameters ->
- * dy/dt; pullback NULL: no gradient can be asked for. The result holds a reference of both. config may be NULL.
- * A plan that is captured holds the operation, and pn_plan_copy copies f and pullback with it. Scoped. PN_SHAPE,
+ * dy/dt; pullback NULL: no gradient can be asked for. The result holds a reference of all plans. config may be NULL.
+ * With events the result is a vector: the solution (NaN after an event that ends it), then for each event how many
+ * times it occurred, `count` times and as many states (NaN where it did not).
+ * A plan that is captured holds the operation, and pn_plan_copy copies its plans with it. Scoped. PN_SHAPE,
  * PN_DTYPE; PN_STATE (f draws or changes parameters; a gradient without pullback); PN_DOMAIN (times, settings, too many
  * or too short steps), PN_NAN (f is not finite), PN_CANCELLED, and any failure of f. */
 PN_API pn_tensor *pn_odeint(pn_context *c, pn_plan *f, pn_plan *pullback, const pn_ode_config *config, pn_tensor *y0,

@@ -302,7 +302,7 @@ describe("pn.odeint names", function()
   it("wrong arguments", function()
     refused("f must be a function", pn.odeint, 1, y0, times)
     refused("y0 must be a tensor", pn.odeint, decay, 1, times)
-    refused("y0 must be float64, got float32", pn.odeint, decay, y0:to "float32", times)
+    refused("y0 must be float64 or float32, got int64", pn.odeint, decay, y0:to "int64", times)
     refused("times must be a tensor", pn.odeint, decay, y0, { 0, 1 })
     refused("times must be a vector [T]", pn.odeint, oscillator, y0, pn.tensor(1))
     refused("in order", pn.odeint, oscillator, y0, pn.tensor { 0, 1, 1 })
@@ -314,11 +314,11 @@ describe("pn.odeint names", function()
     refused("rtol must be positive", pn.odeint, oscillator, y0, times, { rtol = 0 })
     refused("max_step must be positive", pn.odeint, oscillator, y0, times, { max_step = -1 })
     refused("max_steps", pn.odeint, oscillator, y0, times, { max_steps = 0 })
-    local many = {}
-    for i = 1, 70 do many[i] = k end
-    refused("at most 60 parameters are possible, got 70", pn.odeint, decay, y0, times, { parameters = many })
+    refused("times must be float64 or float32, got bool", pn.odeint, oscillator, y0, times:gt(0))
+    refused("parameters[2] must be float64 or float32, got int64", pn.odeint, decay, y0, times,
+      { parameters = { k, pn.tensor(1):to "int64" } })
     local f = pn.compile(function(x) -- and the capture around goes on
-      return pcall(pn.odeint, decay, y0, times, { parameters = many }) and x or x * 2
+      return pcall(pn.odeint, decay, y0, times, { parameters = { 1 } }) and x or x * 2
     end)
     assert.equal(4, f(pn.tensor(2)):item())
     refused("did you mean", pn.odeint, oscillator, y0, times, { tol = 1 })
@@ -327,7 +327,9 @@ describe("pn.odeint names", function()
   it("what f must not do", function()
     refused("must return dy/dt, a tensor", pn.odeint, function() return 1 end, y0, times)
     refused("of y's shape [2], got shape []", pn.odeint, function(_, y) return y[1] end, y0, times)
-    refused("float64, got bool", pn.odeint, function(_, y) return y:gt(0) end, y0, times)
+    refused("must return float64, as y0 is, got bool", pn.odeint, function(_, y) return y:gt(0) end, y0, times)
+    refused("must return float32, as y0 is, got float64", pn.odeint, function(_, y) return y:to "float64" end,
+      y0:to "float32", times)
     refused("not among its parameters", pn.odeint, function(_, y) return k * y end, y0, times)
     local made = k * 2
     refused("pass it in {parameters", pn.odeint, function(_, y) return made * y end, y0, times)

@@ -1,6 +1,6 @@
 /*
 ** ode_test.c: differential equations from C: plans made by hand, settings and plans that do not fit, copies of plans
-** for other contexts, and every allocation's failure.
+** for other contexts, the memory that gradients take, a limit of time within steps, and every allocation's failure.
 */
 #include <math.h>
 #include "../../src/tensor/tensor.h"
@@ -10,36 +10,109 @@
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
 typedef struct {
-  pn_plan *f, *pullback;
+  pn_plan *f, *pullback, *jacobian, *curvature, *events, *events_pullback;
 } plans;
 
-/* dy/dt = -k y + cos t, and its pullback: v^T df/dy = -k v, v^T df/dk = -sum v y. */
+/* A plan of t, y [2], k and what else there is: v [2], u [2] and tau, or w [1]. */
+typedef bool (*body)(pn_context *c, pn_tensor **in, pn_tensor **out);
+
+/* dy/dt = -k y + cos t */
+static bool slope(pn_context *c, pn_tensor **in, pn_tensor **out) {
+  out[0] = pn_sub(c, pn_cos(c, in[0]), pn_mul(c, in[2], in[1]));
+  return out[0];
+}
+
+/* v^T df/dy = -k v, v^T df/dk = -sum v y. */
+static bool pullback(pn_context *c, pn_tensor **in, pn_tensor **out) {
+  out[0] = pn_neg(c, pn_mul(c, in[2], in[3]));
+  out[1] = pn_neg(c, pn_sum(c, pn_mul(c, in[1], in[3]), PN_ALL, 0));
+  return out[1];
+}
+
+/* df/dy = -k I, df/dt = -sin t. */
+static bool jacobian(pn_context *c, pn_tensor **in, pn_tensor **out) {
+  out[0] = pn_neg(c, pn_mul(c, in[2], pn_eye(c, PN_FLOAT64, 2, 2)));
+  out[1] = pn_neg(c, pn_mul(c, pn_sin(c, in[0]), pn_full(c, PN_FLOAT64, SHAPE(2), 1)));
+  return out[1];
+}
+
+/* v^T (df/dy u + tau df/dt) = -k v^T u - tau sin t sum v: its gradients. */
+static bool curvature(pn_context *c, pn_tensor **in, pn_tensor **out) {
+  out[0] = pn_zeros(c, PN_FLOAT64, SHAPE(2));
+  out[1] = pn_neg(c, pn_sum(c, pn_mul(c, in[3], in[4]), PN_ALL, 0));
+  return out[1];
+}
+
+/* sum y - k */
+static bool events(pn_context *c, pn_tensor **in, pn_tensor **out) {
+  out[0] = pn_reshape(c, pn_sub(c, pn_sum(c, in[1], PN_ALL, 0), in[2]), SHAPE(1));
+  return out[0];
+}
+
+static bool events_pullback(pn_context *c, pn_tensor **in, pn_tensor **out) {
+  out[0] = pn_mul(c, in[3], pn_full(c, PN_FLOAT64, SHAPE(2), 1));
+  out[1] = pn_neg(c, pn_sum(c, in[3], PN_ALL, 0));
+  out[2] = pn_scalar(c, PN_FLOAT64, 0);
+  return out[2];
+}
+
+static pn_plan *plan(pn_context *c, body f, int more, bool event, int nout) {
+  pn_tensor *y = pn_full(c, PN_FLOAT64, SHAPE(2), 1), *one = pn_scalar(c, PN_FLOAT64, 1), *in[6], *out[3];
+  pn_tensor *like[] = {one, y, one, event ? pn_full(c, PN_FLOAT64, SHAPE(1), 1) : y, y, one};
+  if (!like[3] || pn_capture_begin(c, 3 + more, like, in)) return NULL;
+  if (!f(c, in, out)) out[0] = NULL;
+  return pn_capture_end(c, nout, out);
+}
+
 static plans make(pn_context *c) {
-  plans p = {NULL, NULL};
-  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(2), 1),
-            *k = pn_scalar(c, PN_FLOAT64, 1);
-  pn_tensor *in[4];
-  if (pn_capture_begin(c, 3, (pn_tensor *[]){t, y, k}, in)) return p;
-  pn_tensor *slope = pn_sub(c, pn_cos(c, in[0]), pn_mul(c, in[2], in[1]));
-  if (!(p.f = pn_capture_end(c, 1, &slope))) return p;
-  if (pn_capture_begin(c, 4, (pn_tensor *[]){t, y, k, y}, in)) return p;
-  pn_tensor *back[] = {pn_neg(c, pn_mul(c, in[2], in[3])), pn_neg(c, pn_sum(c, pn_mul(c, in[1], in[3]), PN_ALL, 0))};
-  p.pullback = pn_capture_end(c, 2, back);
+  plans p = {0};
+  if (!(p.f = plan(c, slope, 0, false, 1)) || !(p.pullback = plan(c, pullback, 1, false, 2)) ||
+      !(p.jacobian = plan(c, jacobian, 0, false, 2)) || !(p.curvature = plan(c, curvature, 3, false, 2)) ||
+      !(p.events = plan(c, events, 0, false, 1)))
+    return p;
+  p.events_pullback = plan(c, events_pullback, 1, true, 3);
   return p;
 }
 
 static void forget(plans p) {
   pn_plan_unref(p.f);
   pn_plan_unref(p.pullback);
+  pn_plan_unref(p.jacobian);
+  pn_plan_unref(p.curvature);
+  pn_plan_unref(p.events);
+  pn_plan_unref(p.events_pullback);
+}
+
+static const pn_ode_event falls = {"falls", -1, 0, 4};
+
+enum { IMPLICIT = 1, EVENTS = 2, CHECKPOINTS = 4, WAYS = 8 };
+
+static pn_ode_config config_of(plans p, int way) {
+  pn_ode_config config = {.checkpoints = (way & CHECKPOINTS) != 0};
+  if (way & IMPLICIT) {
+    config.method = PN_ROSENBROCK;
+    config.jacobian = p.jacobian;
+    config.curvature = p.curvature;
+  }
+  if (way & EVENTS) {
+    config.num_events = 1;
+    config.event = &falls;
+    config.events = p.events;
+    config.events_pullback = p.events_pullback;
+  }
+  return config;
 }
 
 /* The solution's sum as a function of k, z [1] -> value [1] and gradient [1], captured. */
-static pn_plan *capture(pn_context *c, plans p) {
+static pn_plan *capture(pn_context *c, plans p, int way) {
   pn_tensor *zero = pn_param(c, pn_zeros(c, PN_FLOAT64, SHAPE(1))), *z = pn_full(c, PN_FLOAT64, SHAPE(1), 0.7), *in;
   pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(2), 2), *times = pn_linspace(c, PN_FLOAT64, 0, 3, 5);
+  pn_ode_config config = config_of(p, way);
   if (!times || !y0 || pn_capture_begin(c, 1, &z, &in)) return NULL;
   pn_tensor *x = pn_add(c, in, zero), *k = pn_sum(c, x, PN_ALL, 0), *gradient;
-  pn_tensor *y = pn_sum(c, pn_odeint(c, p.f, p.pullback, NULL, y0, times, 1, &k), PN_ALL, 0);
+  pn_tensor *y = pn_odeint(c, p.f, p.pullback, &config, y0, times, 1, &k);
+  if (way & EVENTS) y = pn_slice(c, y, 0, 0, 12, 1); /* the times' 10 numbers, how many events, the first's time */
+  y = pn_sum(c, y, PN_ALL, 0);
   if (y && pn_grad(c, y, 1, &x, 0, &gradient)) y = NULL;
   return pn_capture_end(c, 2,
                         (pn_tensor *[]){y ? pn_reshape(c, pn_detach(c, y), SHAPE(1)) : NULL, y ? gradient : NULL});
@@ -47,9 +120,8 @@ static pn_plan *capture(pn_context *c, plans p) {
 
 static bool work(pn_context *c, const void *data) {
   plans p = make(c);
-  pn_plan *outer = p.pullback ? capture(c, p) : NULL, *copy = NULL;
+  pn_plan *outer = p.events_pullback ? capture(c, p, *(const int *)data) : NULL, *copy = NULL;
   pn_tensor *z = outer ? pn_full(c, PN_FLOAT64, SHAPE(1), 0.9) : NULL, *out[2];
-  (void)data;
   forget(p);
   bool done = z && pn_plan_run(c, outer, 1, &z, out) == PN_OK;
   if (done) copy = pn_plan_copy(c, outer);
@@ -60,12 +132,12 @@ static bool work(pn_context *c, const void *data) {
 }
 
 /* A copy lives in its own context, past the original's end, and gives the same bits. */
-static void copies(void) {
+static void copies(int way) {
   pn_context *c = pn_context_new(NULL), *d = pn_context_new(NULL);
   size_t mark = pn_scope_open(c), other = pn_scope_open(d);
   plans p = make(c);
-  pn_plan *outer = capture(c, p), *copy = pn_plan_copy(d, outer);
-  pn_tensor *z = pn_full(c, PN_FLOAT64, SHAPE(1), 0.4), *z2 = pn_full(d, PN_FLOAT64, SHAPE(1), 0.4), *out[2], *out2[2];
+  pn_plan *outer = capture(c, p, way), *copy = pn_plan_copy(d, outer);
+  pn_tensor *z = pn_full(c, PN_FLOAT64, SHAPE(1), 0.9), *z2 = pn_full(d, PN_FLOAT64, SHAPE(1), 0.9), *out[2], *out2[2];
   double a[2], b[2];
   forget(p);
   CHECK_STATUS(c, pn_plan_run(c, outer, 1, &z, out), PN_OK);
@@ -84,12 +156,65 @@ static void copies(void) {
   pn_context_close(d);
 }
 
-/* Replays take no memory once the context's pool is warm. */
-static void steady(void) {
+/* All ways give the gradient in k of the sum of y, but for the events' part, to the tolerance; checkpoints the bits. */
+static void agree(void) {
   pn_context *c = pn_context_new(NULL);
   size_t mark = pn_scope_open(c);
   plans p = make(c);
-  pn_plan *outer = capture(c, p);
+  double value[WAYS][2];
+  for (int way = 0; way < WAYS; way++) {
+    pn_plan *outer = capture(c, p, way);
+    pn_tensor *z = pn_full(c, PN_FLOAT64, SHAPE(1), 0.9), *out[2];
+    CHECK_STATUS(c, pn_plan_run(c, outer, 1, &z, out), PN_OK);
+    for (int i = 0; i < 2; i++) CHECK(pn_tensor_item(c, out[i], &value[way][i]) == PN_OK);
+    pn_plan_unref(outer);
+  }
+  for (int i = 0; i < 2; i++) {
+    CHECK_NEAR(value[IMPLICIT][i], value[0][i], 1e-4);
+    CHECK_NEAR(value[IMPLICIT | EVENTS][i], value[EVENTS][i], 1e-4);
+    for (int way = 0; way < CHECKPOINTS; way++) CHECK(value[way][i] == value[way | CHECKPOINTS][i]);
+  }
+  forget(p);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+}
+
+/* The most memory at once of a gradient over so many steps. */
+static size_t peak_of(int way, int steps) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c), peak, before;
+  plans p = make(c);
+  pn_ode_config config = config_of(p, way);
+  config.max_step = 3.0 / steps;
+  config.max_steps = 2 * steps;
+  pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(2), 2), *times = pn_linspace(c, PN_FLOAT64, 0, 3, 2);
+  pn_tensor *k = pn_param(c, pn_scalar(c, PN_FLOAT64, 1)), *gradient;
+  before = pn_context_memory(c, NULL);
+  pn_tensor *y = pn_sum(c, pn_odeint(c, p.f, p.pullback, &config, y0, times, 1, &k), PN_ALL, 0);
+  CHECK_STATUS(c, pn_grad(c, y, 1, &k, 0, &gradient), PN_OK);
+  pn_context_memory(c, &peak);
+  forget(p);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+  return peak - before;
+}
+
+/* From 400 to 40,000 steps: 100 times the memory, or 10 times. */
+static void memory(void) {
+  for (int way = 0; way <= IMPLICIT; way++) {
+    size_t whole = peak_of(way, 40000), few = peak_of(way | CHECKPOINTS, 400), many = peak_of(way | CHECKPOINTS, 40000);
+    CHECK(whole > 40000 * 14 * sizeof(double));
+    CHECK(many < whole / 50 && many < 12 * few);
+    if (many >= whole / 50 || many >= 12 * few) printf("%zu, %zu with checkpoints, %zu of 400\n", whole, many, few);
+  }
+}
+
+/* Replays take no memory once the context's pool is warm. */
+static void steady(int way) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c);
+  pn_plan *outer = capture(c, p, way);
   uint64_t requests = 0;
   for (int k = 0; k < 50; k++) {
     size_t inner = pn_scope_open(c);
@@ -112,6 +237,42 @@ static void steady(void) {
     pn_context_clear_error(c);                                                                                         \
   } while (0)
 
+static void misuse_of_plans(pn_context *c, plans p, pn_tensor *y, pn_tensor *times, pn_tensor *k, pn_tensor **many) {
+  pn_ode_config config = config_of(p, IMPLICIT | EVENTS);
+  pn_ode_event nameless = falls, two[] = {falls, falls};
+  memset(nameless.name, 'x', sizeof nameless.name);
+  REFUSED(PN_DOMAIN, pn_odeint(c, p.f, NULL, &config, y, times, 60, many));
+#define WITH(field, value, status)                                                                                     \
+  do {                                                                                                                 \
+    pn_ode_config other = config;                                                                                      \
+    other.field = value;                                                                                               \
+    REFUSED(status, pn_odeint(c, p.f, p.pullback, &other, y, times, 1, &k));                                           \
+  } while (0)
+  WITH(method, (pn_ode_method)7, PN_DOMAIN);
+  WITH(jacobian, NULL, PN_STATE);
+  WITH(jacobian, p.f, PN_SHAPE);
+  WITH(curvature, NULL, PN_STATE);
+  WITH(curvature, p.pullback, PN_SHAPE);
+  WITH(events, NULL, PN_STATE);
+  WITH(events, p.f, PN_SHAPE);
+  WITH(events_pullback, NULL, PN_STATE);
+  WITH(events_pullback, p.pullback, PN_SHAPE);
+  config.event = two;
+  WITH(num_events, 2, PN_SHAPE);
+  WITH(num_events, -1, PN_DOMAIN);
+  WITH(num_events, 1000, PN_DOMAIN);
+  WITH(event, NULL, PN_DOMAIN);
+  WITH(event, &nameless, PN_DOMAIN);
+  WITH(event, (&(pn_ode_event){"e", 2, 0, 1}), PN_DOMAIN);
+  WITH(event, (&(pn_ode_event){"e", 0, 0, 0}), PN_DOMAIN);
+  WITH(event, (&(pn_ode_event){"e", 0, 0, 2000000}), PN_DOMAIN);
+#undef WITH
+  config.events = config.events_pullback = NULL;
+  config.num_events = 0;
+  CHECK(pn_odeint(c, p.f, p.pullback, &config, y, times, 1, &k) != NULL);
+  CHECK(pn_odeint(c, p.f, NULL, &(pn_ode_config){.checkpoints = 1, .jacobian = p.jacobian}, y, times, 1, &k) != NULL);
+}
+
 static void misuse(void) {
   pn_context *c = pn_context_new(NULL);
   size_t mark = pn_scope_open(c);
@@ -129,6 +290,7 @@ static void misuse(void) {
   REFUSED(PN_DOMAIN, pn_odeint(c, p.f, NULL, NULL, y, times, 70, many));
   REFUSED(PN_DOMAIN, pn_odeint(c, p.f, NULL, &(pn_ode_config){.rtol = -1}, y, times, 1, &k));
   REFUSED(PN_DOMAIN, pn_odeint(c, p.f, NULL, &(pn_ode_config){.max_step = NAN}, y, times, 1, &k));
+  misuse_of_plans(c, p, y, times, k, many);
   pn_context_cancel(c);
   REFUSED(PN_CANCELLED, pn_odeint(c, p.f, NULL, NULL, y, times, 1, &k));
   pn_context_uncancel(c);
@@ -146,8 +308,13 @@ static void misuse(void) {
 
 int main(void) {
   misuse();
-  copies();
-  steady();
-  sweep("odeint", work, NULL);
+  agree();
+  memory();
+  for (int way = 0; way < WAYS; way++) {
+    copies(way);
+    steady(way);
+  }
+  static const int ways[] = {0, IMPLICIT | EVENTS | CHECKPOINTS, EVENTS};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) sweep("odeint", work, &ways[i]);
   CHECK_DONE();
 }

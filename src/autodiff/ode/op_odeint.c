@@ -17,10 +17,11 @@ static void release(C *c, void *object) { pni_ode_close(c, object); }
 
 static pn_status copy(C *c, const void *old, void *object) {
   const pni_ode *o = old;
-  pn_plan *rhs = pn_plan_copy(c, o->rhs), *pullback = rhs && o->pullback ? pn_plan_copy(c, o->pullback) : NULL;
-  if (!pni_failed(c)) pni_ode_open(c, object, rhs, pullback, &o->set, o->n, o->num_times, o->total);
-  pn_plan_unref(rhs);
-  pn_plan_unref(pullback);
+  pn_plan *plan[PNI_ODE_PLANS] = {NULL};
+  for (int k = 0; k < PNI_ODE_PLANS && !pni_failed(c); k++)
+    if (o->plan[k]) plan[k] = pn_plan_copy(c, o->plan[k]);
+  if (!pni_failed(c)) pni_ode_open(c, object, plan, &o->set, o->n, o->num_times, o->total);
+  for (int k = 0; k < PNI_ODE_PLANS; k++) pn_plan_unref(plan[k]);
   return c->status;
 }
 
@@ -28,17 +29,21 @@ static const pni_cargo cargo = {release, copy};
 
 static pni_ode *system_of(const T *t) { return t->storage->data; }
 
-/* Do value k of the plan and t have one shape (0-d for t NULL), and are both float64? */
-static bool is_like(const pn_plan *p, int k, const T *t) {
+/* Is value k of the plan float64 of this shape? */
+static bool is_of(const pn_plan *p, int k, int ndim, const int64_t *shape) {
   const T *v = &p->tape->value.v[k].t;
-  if (v->dtype != PN_FLOAT64 || v->ndim != (t ? t->ndim : 0)) return false;
-  return !t || (t->dtype == PN_FLOAT64 && memcmp(v->shape, t->shape, (size_t)v->ndim * sizeof *v->shape) == 0);
+  return v->dtype == PN_FLOAT64 && v->ndim == ndim && memcmp(v->shape, shape, (size_t)ndim * sizeof *shape) == 0;
+}
+
+/* Do value k of the plan and t have one shape, and are both float64? */
+static bool is_like(const pn_plan *p, int k, const T *t) {
+  return t->dtype == PN_FLOAT64 && is_of(p, k, t->ndim, t->shape);
 }
 
 /* The inputs of a solution: those that the system was made for. */
 static pn_status check_problem(C *c, const char *where, int n, T *const *in) {
   const pni_ode *o = n > SYSTEM && in[SYSTEM]->storage->cargo == &cargo ? system_of(in[SYSTEM]) : NULL;
-  const pn_plan *rhs = o ? o->rhs : NULL;
+  const pn_plan *rhs = o ? o->plan[PNI_ODE_RHS] : NULL;
   bool fits = o && n - PARAMETERS == rhs->tape->ninput - 2 && in[TIMES]->ndim == 1 && in[TIMES]->dtype == PN_FLOAT64 &&
               in[TIMES]->numel == o->num_times && is_like(rhs, 1, in[Y0]);
   for (int k = PARAMETERS; fits && k < n; k++) fits = is_like(rhs, 2 + k - PARAMETERS, in[k]);
@@ -47,11 +52,11 @@ static pn_status check_problem(C *c, const char *where, int n, T *const *in) {
                   "%s: y0, times and parameters must be float64 of the shapes that the system was made for", where);
 }
 
-static T *new_system(C *c, pn_plan *rhs, pn_plan *pullback, const pn_ode_config *set, int64_t n, int64_t num_times,
+static T *new_system(C *c, pn_plan *const *plan, const pn_ode_config *set, int64_t n, int64_t num_times,
                      int64_t total) {
   pni_spec bytes = {.dtype = PN_BOOL, .ndim = 1, .shape = {(int64_t)sizeof(pni_ode)}};
   T *t = pni_scoped(c, pni_tensor_new(c, &bytes));
-  if (!t || pni_ode_open(c, system_of(t), rhs, pullback, set, n, num_times, total)) return NULL;
+  if (!t || pni_ode_open(c, system_of(t), plan, set, n, num_times, total)) return NULL;
   t->storage->cargo = &cargo;
   return t;
 }
@@ -77,6 +82,11 @@ static pn_status gather(C *c, pni_ode *o, int n, T *const *in) {
 static pn_status infer(C *c, const pni_call *call, pni_spec *out) {
   const T *y = call->in[Y0];
   if (check_problem(c, "odeint", call->nin, call->in)) return c->status;
+  const pni_ode *o = system_of(call->in[SYSTEM]);
+  if (o->set.num_events) {
+    *out = (pni_spec){.dtype = PN_FLOAT64, .ndim = 1, .shape = {o->results}};
+    return PN_OK;
+  }
   *out = (pni_spec){.dtype = PN_FLOAT64, .ndim = y->ndim + 1, .shape = {call->in[TIMES]->numel}};
   memcpy(out->shape + 1, y->shape, (size_t)y->ndim * sizeof *out->shape);
   return PN_OK;
@@ -128,6 +138,22 @@ static T *vjp(C *c, T *y, T *g, int k) {
 
 /* ---- checks ---- */
 
+static pn_status read_events(C *c, const pn_ode_config *set) {
+  if (set->num_events < 0 || set->num_events > PNI_OP_INPUTS || (set->num_events && !set->event))
+    return pni_fail(c, PN_DOMAIN, "odeint: there may be %d events at most, in a list, got %d", PNI_OP_INPUTS,
+                    set->num_events);
+  for (int e = 0; e < set->num_events; e++) {
+    const pn_ode_event *event = &set->event[e];
+    if (!memchr(event->name, 0, sizeof event->name))
+      return pni_fail(c, PN_DOMAIN, "odeint: name of event %d must end within its %zu characters", e + 1,
+                      sizeof event->name);
+    if (event->count < 1 || event->count > 1000000 || event->direction < -1 || event->direction > 1)
+      return pni_fail(c, PN_DOMAIN, "odeint: event '%s' needs a count from 1 to 1000000 and a direction -1, 0 or 1",
+                      event->name);
+  }
+  return PN_OK;
+}
+
 static pn_status read_config(C *c, const pn_ode_config *given, pn_ode_config *set) {
   *set = given ? *given : (pn_ode_config){0};
   if (set->rtol == 0) set->rtol = 1e-6;
@@ -145,7 +171,10 @@ static pn_status read_config(C *c, const pn_ode_config *given, pn_ode_config *se
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
     if (!(all[i].value > 0 || (all[i].zero && all[i].value == 0)) || !isfinite(all[i].value))
       return pni_fail(c, PN_DOMAIN, "odeint: %s must be positive and finite, got %g", all[i].name, all[i].value);
-  return PN_OK;
+  if (set->method != PN_DORMAND_PRINCE && set->method != PN_ROSENBROCK)
+    return pni_fail(c, PN_DOMAIN, "odeint: method must be PN_DORMAND_PRINCE or PN_ROSENBROCK, got %d",
+                    (int)set->method);
+  return read_events(c, set);
 }
 
 static pn_status check_float(C *c, const char *role, int k, const T *t) {
@@ -173,20 +202,64 @@ static pn_status check_inputs(C *c, const T *y0, const T *times, int n, T *const
   return PN_OK;
 }
 
-static pn_status check_plan(C *c, const char *role, const pn_plan *p, bool pullback, T *y0, int n, T *const *params) {
+/* What a plan takes besides t, y and the parameters, and gives: shapes in axes of y0 (-1), one number (0) or that many.
+ */
+typedef struct {
+  const char *name, *gives;
+  int nin, in[PNI_ODE_EXTRA];
+  int nout, out[2];
+  bool gradients; /* in y and each parameter, before those of out */
+} signature;
+
+enum { LIKE_Y = -1, ONE = 0, BY_EVENT = -2, SQUARE = -3, FLAT = -4 };
+
+static const signature signatures[PNI_ODE_PLANS] = {
+    {"f", "dy/dt of y's shape", 0, {0}, 1, {LIKE_Y}, false},
+    {"pullback", "the gradients in y and each parameter", 1, {LIKE_Y}, 0, {0}, true},
+    {"jacobian", "df/dy [n, n] and df/dt [n]", 0, {0}, 2, {SQUARE, FLAT}, false},
+    {"curvature", "the gradients in y and each parameter", 3, {LIKE_Y, LIKE_Y, ONE}, 0, {0}, true},
+    {"events", "a vector with a value for each event", 0, {0}, 1, {BY_EVENT}, false},
+    {"events_pullback", "the gradients in y, each parameter and t", 1, {BY_EVENT}, 1, {ONE}, true}};
+
+static bool is_sized(const pn_plan *p, int k, int size, const T *y0, int num_events) {
+  const int64_t n[2] = {size == BY_EVENT ? num_events : y0->numel, y0->numel};
+  if (size == LIKE_Y) return is_like(p, k, y0);
+  return is_of(p, k, size == ONE ? 0 : size == SQUARE ? 2 : 1, n);
+}
+
+static pn_status check_plan(C *c, const signature *s, const pn_plan *p, int num_events, const T *y0, int n,
+                            T *const *params) {
   char want[160];
-  bool fits = p->tape->ninput == 2 + n + pullback && p->nout == (pullback ? 1 + n : 1) && is_like(p, 0, NULL) &&
-              is_like(p, 1, y0) && is_like(p, p->out[0], y0);
+  int first = s->gradients ? 1 + n : 0;
+  const int64_t one = 1;
+  bool fits = p->tape->ninput == 2 + n + s->nin && p->nout == first + s->nout && is_of(p, 0, 0, &one) &&
+              is_like(p, 1, y0) && (!first || is_like(p, p->out[0], y0));
   for (int k = 0; fits && k < n; k++)
-    fits = is_like(p, 2 + k, params[k]) && (!pullback || is_like(p, p->out[1 + k], params[k]));
-  if (!fits || (pullback && !is_like(p, 2 + n, y0)))
-    return pni_fail(c, PN_SHAPE, "odeint: %s must be a plan of t, y %s and %d parameters%s, float64", role,
-                    pni_shape_text(y0->ndim, y0->shape, want), n,
-                    pullback ? ", v that gives the gradients in y and each parameter"
-                             : " that gives dy/dt of y's shape");
+    fits = is_like(p, 2 + k, params[k]) && (!first || is_like(p, p->out[1 + k], params[k]));
+  for (int k = 0; fits && k < s->nin; k++) fits = is_sized(p, 2 + n + k, s->in[k], y0, num_events);
+  for (int k = 0; fits && k < s->nout; k++) fits = is_sized(p, p->out[first + k], s->out[k], y0, num_events);
+  if (!fits)
+    return pni_fail(c, PN_SHAPE,
+                    "odeint: %s must be a plan of t, y %s, %d parameters and %d more that gives %s, float64", s->name,
+                    pni_shape_text(y0->ndim, y0->shape, want), n, s->nin, s->gives);
   for (int64_t i = 0; i < p->tape->note.n; i++)
     if (p->tape->note.v[i].rng || p->tape->note.v[i].effect)
-      return pni_fail(c, PN_STATE, "odeint: f must not draw random numbers or update parameters");
+      return pni_fail(c, PN_STATE, "odeint: %s must not draw random numbers or update parameters", s->name);
+  return PN_OK;
+}
+
+static pn_status check_plans(C *c, pn_plan *const *plan, const pn_ode_config *set, const T *y0, int n,
+                             T *const *params) {
+  bool gradient = plan[PNI_ODE_PULLBACK] != NULL, implicit = set->method == PN_ROSENBROCK;
+  const bool needed[PNI_ODE_PLANS] = {
+      true, false, implicit, implicit && gradient, set->num_events > 0, set->num_events > 0 && gradient};
+  for (int k = 0; k < PNI_ODE_PLANS; k++) {
+    if (!plan[k] && needed[k]) return pni_fail(c, PN_STATE, "odeint: %s must be a plan, got NULL", signatures[k].name);
+    if (plan[k] && check_plan(c, &signatures[k], plan[k], set->num_events, y0, n, params)) return c->status;
+  }
+  if (implicit && y0->numel > 30000)
+    return pni_fail(c, PN_SHAPE, "odeint: y0 may have at most 30000 elements with method 'rosenbrock', got %lld",
+                    (long long)y0->numel);
   return PN_OK;
 }
 
@@ -195,18 +268,21 @@ T *pn_odeint(C *c, pn_plan *f, pn_plan *pullback, const pn_ode_config *config, T
   pn_ode_config set;
   T *in[PNI_OP_INPUTS] = {y0, times};
   if (pni_failed(c) || check_inputs(c, y0, times, n, params) || read_config(c, config, &set)) return NULL;
-  if (!f) {
-    pni_fail(c, PN_STATE, "odeint: f must be a plan, got NULL");
+  pn_plan *plan[PNI_ODE_PLANS] = {f, pullback, set.jacobian, set.curvature, set.events, set.events_pullback};
+  int most = PNI_OP_INPUTS - 2 - PNI_ODE_EXTRA;
+  if ((set.method == PN_ROSENBROCK || set.num_events) && n > most) {
+    pni_fail(c, PN_DOMAIN, "odeint: at most %d parameters are possible with this method or events, got %d", most, n);
     return NULL;
   }
-  if (check_plan(c, "f", f, false, y0, n, params)) return NULL;
-  if (pullback && check_plan(c, "pullback", pullback, true, y0, n, params)) return NULL;
+  if (check_plans(c, plan, &set, y0, n, params)) return NULL;
+  if (set.method != PN_ROSENBROCK) plan[PNI_ODE_JACOBIAN] = plan[PNI_ODE_CURVATURE] = NULL;
+  if (!set.num_events) plan[PNI_ODE_EVENTS] = plan[PNI_ODE_EVENTS_PULLBACK] = NULL;
   int64_t total = y0->numel + times->numel;
   for (int k = 0; k < n; k++) {
     total += params[k]->numel;
     in[PARAMETERS + k] = params[k];
   }
-  in[SYSTEM] = new_system(c, f, pullback, &set, y0->numel, times->numel, total);
+  in[SYSTEM] = new_system(c, plan, &set, y0->numel, times->numel, total);
   return in[SYSTEM] ? pni_apply(c, &pni_op_odeint, PARAMETERS + n, in, NULL) : NULL;
 }
 

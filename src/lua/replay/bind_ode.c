@@ -72,22 +72,67 @@ static pn_plan *plan_at(lua_State *L, int i) {
   return b ? b->p : NULL;
 }
 
-static const char *const fields[] = {"rtol", "atol", "max_steps", "first_step", "max_step", NULL};
+/* Field `key` of the table at i as a number: 0 where it is none. */
+static double number_of(lua_State *L, int i, const char *key) {
+  pni_get_raw(L, i, key);
+  double v = lua_isboolean(L, -1) ? lua_toboolean(L, -1) : lua_tonumber(L, -1);
+  lua_pop(L, 1);
+  return v;
+}
+
+static int whole_of(lua_State *L, int i, const char *key) {
+  double v = number_of(L, i, key);
+  return v > 1e9 ? 1000000000 : v > -1e9 ? (int)v : -1000000000;
+}
+
+static pn_plan *plan_of(lua_State *L, int i, const char *key) {
+  pni_get_raw(L, i, key);
+  pn_plan *p = plan_at(L, lua_gettop(L));
+  lua_pop(L, 1); /* the table keeps it */
+  return p;
+}
+
+/* Events of the list in field "event" of the options at i. */
+static int read_events(lua_State *L, int i, pn_ode_event *event) {
+  pni_get_raw(L, i, "event");
+  int list = lua_gettop(L), n = lua_istable(L, list) ? (int)lua_rawlen(L, list) : 0;
+  if (n > INPUTS) return pni_error(L, "odeint: at most %d events are possible, got %d", INPUTS, n);
+  for (int e = 0; e < n; e++) {
+    lua_rawgeti(L, list, e + 1);
+    int at = lua_gettop(L);
+    if (!lua_istable(L, at)) return pni_error(L, "odeint: event %d must be a table", e + 1);
+    event[e] = (pn_ode_event){{0}, whole_of(L, at, "direction"), whole_of(L, at, "terminal"), whole_of(L, at, "count")};
+    pni_get_raw(L, at, "name");
+    const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "?";
+    snprintf(event[e].name, sizeof event[e].name, "%s", name);
+    lua_settop(L, list);
+  }
+  lua_pop(L, 1);
+  return n;
+}
 
 /* solve(f, pullback or nil, options, y0, times, parameters...) */
 static int l_solve(lua_State *L) {
   pn_context *c = pni_lua_context(L);
-  double v[5];
   pn_tensor *in[INPUTS];
-  int n = lua_gettop(L) - 5;
+  pn_ode_event event[INPUTS];
+  int n = lua_gettop(L) - 5, steps;
   if (n < 0 || n > INPUTS || !lua_istable(L, 3))
     return pni_error(L, "odeint: needs plans, options, y0, times and at most %d parameters", INPUTS);
-  for (int k = 0; fields[k]; k++) {
-    pni_get_raw(L, 3, fields[k]);
-    v[k] = lua_tonumber(L, -1);
-    lua_pop(L, 1);
-  }
-  pn_ode_config config = {v[0], v[1], v[2] > 1e9 ? 1000000000 : v[2] >= 1 ? (int)v[2] : 0, v[3], v[4]};
+  steps = whole_of(L, 3, "max_steps");
+  pn_ode_config config = {.rtol = number_of(L, 3, "rtol"),
+                          .atol = number_of(L, 3, "atol"),
+                          .max_steps = steps < 0 ? 0 : steps,
+                          .first_step = number_of(L, 3, "first_step"),
+                          .max_step = number_of(L, 3, "max_step"),
+                          .method = number_of(L, 3, "rosenbrock") != 0 ? PN_ROSENBROCK : PN_DORMAND_PRINCE,
+                          .checkpoints = number_of(L, 3, "checkpoints") != 0,
+                          .jacobian = plan_of(L, 3, "jacobian"),
+                          .curvature = plan_of(L, 3, "curvature"),
+                          .num_events = read_events(L, 3, event),
+                          .event = event,
+                          .events = plan_of(L, 3, "events"),
+                          .events_pullback = plan_of(L, 3, "events_pullback")};
   pn_plan *f = plan_at(L, 1), *pullback = plan_at(L, 2);
   if (!f) return pni_error(L, "odeint: the right-hand side must be a plan, got %s", pni_type_name(L, 1));
   pn_tensor *y0 = pni_check_tensor(L, 4), *times = pni_check_tensor(L, 5);
