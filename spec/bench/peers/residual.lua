@@ -87,13 +87,14 @@ local function peak_of(steps, compile)
   return bytes
 end
 
---- measure(print_row, wanted): prints the rows whose names are wanted: flights, rows, traffic, growth, memory.
+--- measure(print_row, wanted): prints the rows whose names are wanted: flights, rows, traffic, t25, t100, t400,
+--- memory.
 function residual.measure(print_row, wanted)
   for _, pair in ipairs { { "flights", "C.3" }, { "rows", "D.2" }, { "traffic", "E.4" } } do
     if wanted(pair[1]) then train(print_row, pair[2], pair[2]) end
   end
   for _, steps in ipairs { 25, 100, 400 } do
-    if wanted "growth" then train(print_row, "C.3 T " .. steps, "C.3", steps) end
+    if wanted("t" .. steps) then train(print_row, "C.3 T " .. steps, "C.3", steps) end
     if wanted "memory" then
       local key = "C.3 memory " .. steps
       write(key, make("C.3", steps))

@@ -113,8 +113,8 @@ def keys(wanted):
     for name, key in (("flights", "C.3"), ("rows", "D.2"), ("traffic", "E.4")):
         if wanted(name):
             yield key
-    if wanted("growth"):
-        for steps in (25, 100, 400):
+    for steps in (25, 100, 400):
+        if wanted(f"t{steps}"):
             yield f"C.3 T {steps}"
 
 
