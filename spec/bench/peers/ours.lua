@@ -238,6 +238,29 @@ end
 
 function groups.residual() require "residual".measure(print_row, wanted) end
 
+function groups.lenet() require "lenet".measure(print_row, time, wanted) end
+
+-- Outcomes are summed over up to 10^4, then so many drawn. Written with what is chosen for the peer to compare.
+function groups.batchbald()
+  local folder = (os.getenv "BUILD" or "build") .. "/peers-data"
+  os.execute("mkdir -p " .. folder)
+  for _, row in ipairs{{4, 500}, {4, 2000}, {6, 200}} do
+    pn.seed(1)
+    local n, N, best, batch = row[1], row[2], math.huge, nil
+    local draws = (pn.randn{100, N, 10} * 2):softmax(-1)
+    for _ = 1, 3 do
+      local start = clock()
+      batch = pn.active.batch_bald(draws, n, {outcomes = 10000, draws = 10000})
+      best = math.min(best, clock() - start)
+    end
+    local values, se = {}, {}
+    for k, step in ipairs(batch.steps) do values[k], se[k] = step.value, step.se end
+    assert(pn.data.save_npz(("%s/batchbald-%d_of_%d.npz"):format(folder, n, N),
+      {draws = draws, places = batch.places, values = pn.tensor(values), se = pn.tensor(se)}))
+    print_row(("BatchBALD %d of %d"):format(n, N), "eager", best)
+  end
+end
+
 function groups.sites()
   local rows = require "sites"
   for _, row in ipairs(rows) do

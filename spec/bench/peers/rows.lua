@@ -74,6 +74,21 @@ for _, n in ipairs{25, 100, 400} do
     must = {peer = 1}, which = "replayed"}
 end
 
+for _, name in ipairs{"plain", "gates", "matching", "evidential", "local", "dropout 5"} do
+  for _, what in ipairs{"step", "forward"} do
+    add{group = "lenet", key = ("LeNet5 %s %s"):format(name, what), title = ("LeNet5 %s, batch 100, %s"):format(name,
+      what), unit = "us", must = {peer = 1}, which = "replayed"}
+  end
+end
+for _, name in ipairs{"dense", "convolutional"} do
+  add{group = "lenet", key = "certificate " .. name, title = ("certificate, %s: an image and draw"):format(name),
+    unit = "us", must = {peer = 1}}
+end
+for _, r in ipairs{{"4 of 500", "all outcomes"}, {"4 of 2000", "all outcomes"}, {"6 of 200", "the last two drawn"}} do
+  add{group = "batchbald", key = "BatchBALD " .. r[1], title = ("BatchBALD, %s, 100 draws, %s"):format(r[1], r[2]),
+    unit = "ms", must = {peer = 10}, dtype = "float64"}
+end
+
 for _, dtype in ipairs{"float32", "float64"} do
   local size = dtype == "float32" and 4 or 8
   for _, name in ipairs{"exp", "log", "tanh", "erf", "lgamma", "digamma"} do
