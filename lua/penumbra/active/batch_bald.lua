@@ -62,8 +62,8 @@ end
 
 -- ---- entropies ----
 
--- sum_c of q log q of the products q = weights p, [rows, n], for rows of weights [M, K] and p [K, n, C], by parts of the
--- rows: f(sums, first, last).
+-- sum_c of q log q of the products q = weights p, [rows, n], for rows of weights [M, K] and p [K, n, C], by parts of
+-- the rows: f(sums, first, last).
 local function by_parts(weights, p, f)
   local K, n, C = p:size(1), p:size(2), p:size(3)
   local flat, M = p:reshape { K, n * C }, weights:size(1)

@@ -44,7 +44,7 @@ local groups = {}
 -- A row of training.lua: eager and replayed.
 local function measure_row(row)
   local key, given = row[1], row.tensors
-  local parameters, loss, step = row.parameters, row.loss, nil
+  local parameters, loss, step = row.parameters, row.loss
   if row.run then
     step = row.replayed
     if step then print_row(key, "eager", time(function() row.run(table.unpack(given)) end)) end

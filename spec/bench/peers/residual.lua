@@ -12,15 +12,8 @@ local window_training = require "penumbra.models.window_training"
 local residual = {}
 
 -- The document's settings, from a script that finds its own folder by arg[0].
-local function settings()
-  local path, name = "examples/papers/conditioning_gap/vssm_runs.lua", arg[0]
-  arg[0] = path
-  local runs = dofile(path)
-  arg[0] = name
-  return runs
-end
-
-local runs = settings()
+local path = "examples/papers/conditioning_gap/vssm_runs.lua"
+local runs = assert(loadfile(path, "t", setmetatable({ arg = { [0] = path } }, { __index = _G })))()
 
 local KINDS = {
   ["C.3"] = { "uav", { size = 3, mean = "first", noise = { 0.15, 0.15, 0.075 } }, 25 },
