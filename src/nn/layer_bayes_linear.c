@@ -90,18 +90,15 @@ static pn_tensor *kl(pn_context *c, const pn_layer *l) {
 /* With inputs of variance v: var(x W + b) = (x^2 + v) S^2 + v M^2 + s_b^2. With inputs of covariance V, since columns
  * of W are independent: cov(x W + b) = M' V M + diag((x^2 + diag V) S^2 + s_b^2). */
 static pn_status moments(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *out[2]) {
-  pn_tensor *x = call->in[0], *v = call->variance;
+  pn_tensor *x = call->in[0], *v = call->variance, *square = pn_square(c, x), *m = l->param[W];
+  pn_tensor *spread = variance_of(c, l->param[LOG_S]), *own = v;
   out[0] = mean(c, l, x);
-  out[1] = variance(c, l, x);
-  if (!v) return c->status;
-  if (v->ndim > x->ndim) {
-    pn_tensor *m = l->param[W], *own = pn_matmul(c, pn_diagonal(c, v), variance_of(c, l->param[LOG_S]));
-    pn_tensor *passed = pn_matmul(c, pn_matmul(c, pn_transpose(c, m, 0, 1), v), m);
-    out[1] = pn_add(c, passed, pn_diag_embed(c, pn_add(c, out[1], own)));
-    return c->status;
-  }
-  pn_tensor *second = pn_add(c, variance_of(c, l->param[LOG_S]), pn_square(c, l->param[W]));
-  out[1] = pn_add(c, out[1], pn_matmul(c, v, second));
+  if (v && v->ndim > x->ndim) own = pn_diagonal(c, v);
+  out[1] = affine(c, own ? pn_add(c, square, own) : square, spread, variance_of(c, l->param[LOG_SB]));
+  if (v && own == v)
+    out[1] = pn_add(c, out[1], pn_matmul(c, v, pn_square(c, m)));
+  else if (v)
+    out[1] = pn_add(c, pn_matmul(c, pn_matmul(c, pn_transpose(c, m, 0, 1), v), m), pn_diag_embed(c, out[1]));
   return c->status;
 }
 

@@ -13,7 +13,8 @@ local options = require "penumbra.options"
 
 local batch_bald = {}
 
-local BLOCK <const> = 1 << 18 -- elements of a block of joint probabilities
+local BLOCK <const> = 1 << 18 -- elements of joint probabilities of a block of data
+local PART <const> = 1 << 16 -- and of a part of their outcomes: they stay in the processor's caches
 
 local function shape_text(t) return "[" .. table.concat(t:shape(), ", ") .. "]" end
 
@@ -61,14 +62,29 @@ end
 
 -- ---- entropies ----
 
+-- sum_c of q log q of the products q = weights p, [rows, n], for rows of weights [M, K] and p [K, n, C], by parts of
+-- the rows: f(sums, first, last).
+local function by_parts(weights, p, f)
+  local K, n, C = p:size(1), p:size(2), p:size(3)
+  local flat, M = p:reshape { K, n * C }, weights:size(1)
+  local rows = math.max(64, PART // (n * C))
+  for first = 1, M, rows do
+    local last = math.min(M, first + rows - 1)
+    local q = weights:slice(1, first, last):matmul(flat)
+    local logs = q:xlogy(q)
+    f(logs:reshape { -1, n, C }:sum(3), first, last)
+    q:close()
+    logs:close()
+  end
+end
+
 -- Of all outcomes and one more datum: a function of p [K, n, C] that gives [n].
 local function exact_entropies(q)
-  local K = q:size(1)
-  local weights = (q / K):t():contiguous() -- [M, K]
+  local weights = (q / q:size(1)):t():contiguous() -- [M, K]
   return function(p)
-    local n, C = p:size(2), p:size(3)
-    local joint = weights:matmul(p:reshape { K, n * C }):reshape { -1, n, C }
-    return -joint:xlogy(joint):sum { 1, 3 }
+    local total = core.zeros({ p:size(2) }, { dtype = p:dtype() })
+    by_parts(weights, p, function(sums) total = total - sums:sum(1) end)
+    return total
   end
 end
 
@@ -79,9 +95,11 @@ local function drawn_entropies(s)
   local log_p = s.log_q:logsumexp(1) - math.log(K)
   local weights = ((s.log_q - log_p):exp() / K):t():contiguous() -- [S, K]
   return function(p)
-    local n, C = p:size(2), p:size(3)
-    local r = weights:matmul(p:reshape { K, n * C }):reshape { S, n, C }
-    local each = -r:xlogy(r):sum(3) - log_p:unsqueeze(2)
+    local list = {}
+    by_parts(weights, p, function(sums, first, last)
+      list[#list + 1] = -sums - log_p:slice(1, first, last):unsqueeze(2)
+    end)
+    local each = core.concatenate(list, 1)
     return each:mean(1), each:var(1) / S
   end
 end

@@ -5,6 +5,7 @@ import jax
 from jax import numpy as jnp
 
 import clock
+from stepping import adam
 
 
 def dense(key, inputs, outputs):
@@ -22,17 +23,6 @@ def apply(net, x, activation):
         x = activation(x @ w + b)
     w, b = net[-1]
     return x @ w + b
-
-
-def adam(parameters, gradients, state, rate=1e-4, b1=0.9, b2=0.999, eps=1e-8):
-    count, first, second = state
-    count = count + 1
-    first = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, first, gradients)
-    second = jax.tree.map(lambda v, g: b2 * v + (1 - b2) * g * g, second, gradients)
-    c1, c2 = 1 - b1**count, 1 - b2**count
-    parameters = jax.tree.map(
-        lambda p, m, v: p - rate * (m / c1) / (jnp.sqrt(v / c2) + eps), parameters, first, second)
-    return parameters, (count, first, second)
 
 
 KEY = jax.random.key(1)

@@ -41,31 +41,40 @@ end
 
 local groups = {}
 
-function groups.training()
-  local rows = {"small", "deep", "bayesian", "classifier", "wide_classifier", "vae", "iwae", "gru", "gru128", "lstm128",
-    "attention", "lenet", "lenet_moments", "bayesian_local", "bayesian_weights", "bayesian_flipout", "per_example",
-    "gaussian_process"}
-  for _, name in ipairs(rows) do
-    local row = wanted(name) and require "training"[name]() or {"", run = true}
-    local key, given = row[1], row.tensors
-    local parameters, loss, step = row.parameters, row.loss, nil
-    if row.run then
-      step = row.replayed
-      if step then print_row(key, "eager", time(function() row.run(table.unpack(given)) end)) end
-    elseif row.gradients then
-      local function both(...)
-        return table.unpack(pn.grad(loss(...), parameters))
-      end
-      print_row(key, "eager", time(function() both(table.unpack(given)) end))
-      step = pn.compile(both)
-    else
-      local opt = pn.optim.adam(parameters, {lr = 1e-4})
-      print_row(key, "eager", time(function() opt:step(loss(table.unpack(given))) end))
-      step = pn.compile(loss, {optimiser = opt})
+-- A row of training.lua: eager and replayed.
+local function measure_row(row)
+  local key, given = row[1], row.tensors
+  local parameters, loss, step = row.parameters, row.loss
+  if row.run then
+    step = row.replayed
+    if step then print_row(key, "eager", time(function() row.run(table.unpack(given)) end)) end
+  elseif row.gradients then
+    local function both(...)
+      return table.unpack(pn.grad(loss(...), parameters))
     end
-    if step then print_row(key, "replayed", time(function() step(table.unpack(given)) end)) end
+    print_row(key, "eager", time(function() both(table.unpack(given)) end))
+    step = pn.compile(both)
+  else
+    local opt = pn.optim.adam(parameters, {lr = 1e-4})
+    print_row(key, "eager", time(function() opt:step(loss(table.unpack(given))) end))
+    step = pn.compile(loss, {optimiser = opt})
+  end
+  if step then print_row(key, "replayed", time(function() step(table.unpack(given)) end)) end
+end
+
+local function measure_rows(file, names)
+  for _, name in ipairs(names) do
+    if wanted(name) then measure_row(require(file)[name]()) end
   end
 end
+
+function groups.training()
+  measure_rows("training", {"small", "deep", "bayesian", "classifier", "wide_classifier", "vae", "iwae", "gru",
+    "gru128", "lstm128", "attention", "lenet", "lenet_moments", "bayesian_local", "bayesian_weights",
+    "bayesian_flipout", "per_example", "gaussian_process"})
+end
+
+function groups.sources() measure_rows("sources", {"ind", "poe", "hybrid"}) end
 
 -- The same call recorded node by node and replayed.
 local function both_ways(key, f, ...)
@@ -225,6 +234,31 @@ end
 
 function groups.switching()
   require "switching".measure(print_row, time, (os.getenv "BUILD" or "build") .. "/peers-data", wanted)
+end
+
+function groups.residual() require "residual".measure(print_row, wanted) end
+
+function groups.lenet() require "lenet".measure(print_row, time, wanted) end
+
+-- Outcomes are summed over up to 10^4, then so many drawn. Written with what is chosen for the peer to compare.
+function groups.batchbald()
+  local folder = (os.getenv "BUILD" or "build") .. "/peers-data"
+  os.execute("mkdir -p " .. folder)
+  for _, row in ipairs{{4, 500}, {4, 2000}, {6, 200}} do
+    pn.seed(1)
+    local n, N, best, batch = row[1], row[2], math.huge, nil
+    local draws = (pn.randn{100, N, 10} * 2):softmax(-1)
+    for _ = 1, 3 do
+      local start = clock()
+      batch = pn.active.batch_bald(draws, n, {outcomes = 10000, draws = 10000})
+      best = math.min(best, clock() - start)
+    end
+    local values, se = {}, {}
+    for k, step in ipairs(batch.steps) do values[k], se[k] = step.value, step.se end
+    assert(pn.data.save_npz(("%s/batchbald-%d_of_%d.npz"):format(folder, n, N),
+      {draws = draws, places = batch.places, values = pn.tensor(values), se = pn.tensor(se)}))
+    print_row(("BatchBALD %d of %d"):format(n, N), "eager", best)
+  end
 end
 
 function groups.sites()

@@ -51,6 +51,44 @@ for _, r in ipairs{
     dtype = r[5] or "float32", bytes = r.bytes, which = "replayed"}
 end
 
+-- Four sources of 196 pixels, 16 draws of 128: each draw through all four decoders.
+for _, r in ipairs{{"ind", "single beliefs", 4}, {"poe", "their product", 1}, {"hybrid", "both", 5}} do
+  local read = 4 * products(128, {{196, 200}, {200, 200}, {200, 32}}, true)
+  local explained = 4 * products(128 * 16 * r[3], {{16, 200}, {200, 200}, {200, 196}})
+  add{group = "sources", key = "sources " .. r[1], title = ("four sources, K = 16, batch 128, %s, Adam"):format(r[2]),
+    unit = "ms", must = {peer = 1}, flops = read + explained, rate = "product", dtype = "float32", which = "replayed"}
+end
+
+-- Residual state-space models: settings of an appendix, growth with the steps of a series, the peak of a process.
+for _, r in ipairs{{"C.3", "flights, T 25, batch 32"}, {"D.2", "rows of pictures, T 28, batch 128"},
+  {"E.4", "traffic, T 24, batch 8"}} do
+  add{group = "residual", key = r[1], title = ("VSSM %s: %s"):format(r[1], r[2]), unit = "ms", must = {peer = 1},
+    which = "replayed"}
+end
+for _, n in ipairs{25, 100, 400} do
+  add{group = "residual", key = "C.3 T " .. n, title = ("VSSM C.3, T = %d"):format(n), unit = "ms", must = {peer = 1},
+    which = "replayed"}
+end
+for _, n in ipairs{25, 100, 400} do
+  add{group = "residual", key = "C.3 memory " .. n, title = ("VSSM C.3, T = %d: peak"):format(n), unit = "MB",
+    must = {peer = 1}, which = "replayed"}
+end
+
+for _, name in ipairs{"plain", "gates", "matching", "evidential", "local", "dropout 5"} do
+  for _, what in ipairs{"step", "forward"} do
+    add{group = "lenet", key = ("LeNet5 %s %s"):format(name, what), title = ("LeNet5 %s, batch 100, %s"):format(name,
+      what), unit = "us", must = {peer = 1}, which = "replayed"}
+  end
+end
+for _, name in ipairs{"dense", "convolutional"} do
+  add{group = "lenet", key = "certificate " .. name, title = ("certificate, %s: an image and draw"):format(name),
+    unit = "us", must = {peer = 1}}
+end
+for _, r in ipairs{{"4 of 500", "all outcomes"}, {"4 of 2000", "all outcomes"}, {"6 of 200", "the last two drawn"}} do
+  add{group = "batchbald", key = "BatchBALD " .. r[1], title = ("BatchBALD, %s, 100 draws, %s"):format(r[1], r[2]),
+    unit = "ms", must = {peer = 10}, dtype = "float64"}
+end
+
 for _, dtype in ipairs{"float32", "float64"} do
   local size = dtype == "float32" and 4 or 8
   for _, name in ipairs{"exp", "log", "tanh", "erf", "lgamma", "digamma"} do

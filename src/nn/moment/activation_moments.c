@@ -50,6 +50,10 @@ pn_status pni_leaky_relu_moments(C *c, const pni_moment_rule *r, T *slope, T *me
   }
   slope_moments(c, r, slope, mean, s);
   out[0] = pn_mul(c, s[0], mean);
+  if (isinf(r->sharpness)) { /* var c = 0, and z^2 = z */
+    out[1] = pn_mul(c, slope ? pn_square(c, s[0]) : s[0], variance);
+    return c->status;
+  }
   out[1] = pn_mul(c, pn_add(c, pn_square(c, s[0]), s[1]), variance); /* E c^2 var f + var c (E f)^2 */
   out[1] = pn_add(c, out[1], pn_mul(c, s[1], pn_square(c, mean)));
   return c->status;

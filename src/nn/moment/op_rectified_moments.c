@@ -26,17 +26,26 @@ static const double root_two_pi_inverse = 0.39894228040143267794;
 /* Above this s, where the direct forms lose digits, the asymptotic series of 1 - s m and (1 + s^2) m - s. */
 static const double far_out = 20;
 
-static double first_part(double s) {
-  double r = 1 / (s * s), sum = 0;
-  for (int k = 8; k >= 1; k--) sum = r * (2 * k - 1) * (1 - sum); /* r - 3 r^2 + 15 r^3 - 105 r^4 ... */
-  return sum;
+static inline double first_part(double s) {
+  double r = 1 / (s * s), x = 1 - 15 * r; /* r - 3 r^2 + 15 r^3 - 105 r^4 ... */
+  x = 1 - 13 * r * x;
+  x = 1 - 11 * r * x;
+  x = 1 - 9 * r * x;
+  x = 1 - 7 * r * x;
+  x = 1 - 5 * r * x;
+  x = 1 - 3 * r * x;
+  return r * x;
 }
 
-static double second_part(double s) {
-  static const double c[] = {2, -12, 90, -840, 9450, -124740, 1891890, -32432400};
-  double r = 1 / (s * s), sum = 0;
-  for (int k = 7; k >= 0; k--) sum = sum * r + c[k];
-  return sum * r / s;
+static inline double second_part(double s) {
+  double r = 1 / (s * s), x = 1891890 - 32432400 * r;
+  x = x * r - 124740;
+  x = x * r + 9450;
+  x = x * r - 840;
+  x = x * r + 90;
+  x = x * r - 12;
+  x = x * r + 2;
+  return x * r / s;
 }
 
 /* s of n numbers, inf for those without doubt; -s^2 / 2 and s / sqrt 2, of which phi(s) and m(s) come. */
@@ -50,19 +59,20 @@ PNI_EACH_LEVEL(standardise, (const double *mu, const double *v, double *s, doubl
   }
 }
 
-/* E r / sigma of density e^(-s^2 / 2) and erfcx(s / sqrt 2), where s is not far out; likewise E r^2 / v. */
+/* E r / sigma of density e^(-s^2 / 2) and erfcx(s / sqrt 2); likewise E r^2 / v. */
 PNI_EACH_LEVEL(first_parts, (const double *s, const double *density, const double *mills, double *out, int64_t n),
                (s, density, mills, out, n)) {
   for (int64_t i = 0; i < n; i++) {
-    double d = density[i] * root_two_pi_inverse, x = d * (1 - s[i] * (mills[i] * root_half_pi));
-    out[i] = d == 0 ? 0 : x;
+    double d = density[i] * root_two_pi_inverse, far = first_part(s[i]), near = 1 - s[i] * (mills[i] * root_half_pi);
+    out[i] = d == 0 ? 0 : d * (s[i] > far_out ? far : near);
   }
 }
 PNI_EACH_LEVEL(second_parts, (const double *s, const double *density, const double *mills, double *out, int64_t n),
                (s, density, mills, out, n)) {
   for (int64_t i = 0; i < n; i++) {
-    double d = density[i] * root_two_pi_inverse, x = d * ((1 + s[i] * s[i]) * (mills[i] * root_half_pi) - s[i]);
-    out[i] = d == 0 ? 0 : x;
+    double d = density[i] * root_two_pi_inverse, far = second_part(s[i]);
+    double near = (1 + s[i] * s[i]) * (mills[i] * root_half_pi) - s[i];
+    out[i] = d == 0 ? 0 : d * (s[i] > far_out ? far : near);
   }
 }
 
@@ -75,11 +85,6 @@ static void beyond(const double *mu, const double *v, double *first, double *sec
   pni_vector_f64(PNI_VECTOR_erfcx, mills, 1, mills, n);
   first_parts(s, density, mills, first, n);
   if (second) second_parts(s, density, mills, second, n);
-  for (int64_t i = 0; i < n; i++) {
-    if (!(s[i] > far_out) || density[i] == 0) continue;
-    first[i] = density[i] * root_two_pi_inverse * first_part(s[i]);
-    if (second) second[i] = density[i] * root_two_pi_inverse * second_part(s[i]);
-  }
 }
 
 PNI_EACH_LEVEL(add_mean, (const double *mu, const double *v, const double *first, double *out, int64_t n),
