@@ -367,7 +367,7 @@ describe("a deep latent-variable model's file", function()
       change(function(_, texts) texts["penumbra.structure"], texts.kept = texts.kept, nil end)
     end
     assert(pn.save(path, { a = pn.ones { 2 } }))
-    is_format("is no fit that fit:save has written, no forecaster .*, no variational autoencoder", pn.restore(path))
+    is_format("no fit that fit:save has written, no forecaster .*, no variational autoencoder", pn.restore(path))
   end)
 end)
 

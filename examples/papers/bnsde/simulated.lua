@@ -1,6 +1,7 @@
 --- What the experiments of this folder share: the simulators of Haussmann 2021, 6.4.1 and 6.4.2, prior SDEs without a
 --- network, and what forecasts are judged by. It does nothing when it is run by itself.
 local pn = require "penumbra"
+pn.default_dtype "float64"
 
 local simulated = {}
 
