@@ -245,6 +245,19 @@ pn_status pni_sde_advance(const pni_sde *o, W *w, double t, double h) {
   return pni_plan_run_into(w->c, w->step, w->in, &w->result);
 }
 
+static void swap(pn_tensor **a, pn_tensor **b) {
+  pn_tensor *t = *a;
+  *a = *b;
+  *b = t;
+}
+
+/* The result becomes the state at hand. */
+static void take_result(W *w) {
+  pn_tensor **result = &w->in[w->nin + 1];
+  swap(&w->in[w->y], result);
+  w->result = *result;
+}
+
 static pn_status left_the_numbers(const pni_sde *o, W *w, const part *p, double t, double end) {
   const void *y = pni_data(w->result);
   int64_t i = 0;
@@ -259,7 +272,7 @@ static pn_status step_on(const pni_sde *o, W *w, const part *p, int64_t k, doubl
   pni_sde_motions(o, w, p, k, t, end);
   if (pni_sde_advance(o, w, t, end - t)) return w->c->status;
   if (!pni_sde_all_finite(o, pni_data(w->result), p->paths * o->n)) return left_the_numbers(o, w, p, t, end);
-  memcpy(pni_sde_state_of(w), pni_data(w->result), (size_t)pni_sde_state_bytes(o));
+  take_result(w);
   return PN_OK;
 }
 
@@ -356,7 +369,7 @@ static pn_status reverse(const pni_sde *o, W *w, const part *p, int64_t k, doubl
   pni_sde_scaled(o, to, lanes_of(o), to, -1);
   if (pni_sde_advance(o, w, end, t - end)) return w->c->status;
   pni_sde_scaled(o, to, lanes_of(o), to, -1);
-  memcpy(pni_sde_state_of(w), pni_data(w->result), (size_t)pni_sde_state_bytes(o));
+  take_result(w);
   return PN_OK;
 }
 
@@ -381,7 +394,7 @@ static pn_status pull_back(const pni_sde *o, W *w, const part *p, int64_t k, con
     return w->c->status;
   set_times(o, w, t, end - t);
   if (pni_plan_run_into(w->c, w->pullback, w->in, w->back)) return w->c->status;
-  memcpy(pni_data(w->in[w->nin]), pni_data(w->back[0]), (size_t)pni_sde_state_bytes(o));
+  swap(&w->in[w->nin], &w->back[0]);
   add_parameters(o, w);
   return PN_OK;
 }
@@ -413,13 +426,12 @@ static void give_gradients(const pni_sde *o, W *w, const part *p, const char *g,
 }
 
 static pn_status pull_all(const pni_sde *o, W *w, const part *p, const char *kept, const char *g) {
-  char *v = pni_data(w->in[w->nin]);
   w->backwards = true;
-  memset(v, 0, (size_t)pni_sde_state_bytes(o));
+  memset(pni_data(w->in[w->nin]), 0, (size_t)pni_sde_state_bytes(o));
   memset(w->sum, 0, (size_t)sums_of(o) * sizeof *w->sum);
   if (!p->span) memcpy(pni_sde_state_of(w), kept, (size_t)pni_sde_state_bytes(o));
   for (int64_t k = p->steps - 1, i = o->num_times - 1; k >= 0; k--) {
-    if (k + 1 == p->given[i]) add_rows(o, p, i--, v, g);
+    if (k + 1 == p->given[i]) add_rows(o, p, i--, pni_data(w->in[w->nin]), g);
     if (pull_back(o, w, p, k, kept)) return w->c->status;
   }
   return PN_OK;
