@@ -32,6 +32,11 @@ static int64_t lanes_of(const pni_sde *o) { return o->set.rows * o->set.motions;
 static int kinds_of(const pni_sde *o) { return o->set.area ? 2 : 1; }
 static int64_t sums_of(const pni_sde *o) { return pni_plus(o->shared, pni_times(o->set.rows, o->of_path)); }
 
+/* Normals that are made ahead. */
+static int64_t ahead_of(const pni_sde *o, const W *w) {
+  return w->ahead > 1 ? w->ahead * lanes_of(o) * kinds_of(o) : 0;
+}
+
 static pn_status open_tensors(C *c, const pni_sde *o, W *w) {
   w->nin = w->step->tape->ninput;
   w->y = W_IN + kinds_of(o);
@@ -55,7 +60,7 @@ pn_status pni_sde_worker_open(C *c, const pni_sde *o, W *w) {
   if (open_tensors(c, o, w)) return c->status;
   int64_t lanes = lanes_of(o), each = lanes * kinds_of(o);
   w->ahead = o->chunks == 1 && each < NORMALS ? NORMALS / each : 1;
-  w->normal = pni_alloc_array(c, pni_times(w->ahead, each), pni_sde_item(o));
+  w->normal = pni_alloc_array(c, ahead_of(o, w), pni_sde_item(o));
   w->w = pni_alloc_array(c, lanes, sizeof *w->w);
   w->h = pni_alloc_array(c, lanes, sizeof *w->h);
   w->sum = pni_alloc_array(c, sums_of(o), sizeof *w->sum);
@@ -69,7 +74,7 @@ void pni_sde_worker_close(const pni_sde *o, W *w) {
   if (w->open) pni_brownian_close(c, &w->path);
   for (int k = 0; w->tensor && k < tensors_of(o); k++) pn_tensor_unref(w->tensor[k]);
   pni_free(c, w->tensor, (size_t)tensors_of(o) * sizeof *w->tensor);
-  pni_free(c, w->normal, (size_t)(w->ahead * lanes * kinds_of(o)) * pni_sde_item(o));
+  pni_free(c, w->normal, (size_t)ahead_of(o, w) * pni_sde_item(o));
   pni_free(c, w->w, (size_t)lanes * sizeof *w->w);
   pni_free(c, w->h, (size_t)lanes * sizeof *w->h);
   pni_free(c, w->sum, (size_t)sums_of(o) * sizeof *w->sum);
@@ -172,26 +177,23 @@ static void fill_normals(const pni_sde *o, uint64_t begin, uint64_t end, char *t
     pni_fill_normal_f32(o->key, 0, begin, end, (float *)(void *)to);
 }
 
-/* Where the normals of step k stand: number e of kind j is element (k * kinds + j) * all + e of the key's stream, with
- * `all` motions of all paths. */
-static const char *normals_of(const pni_sde *o, W *w, const part *p, int64_t k) {
-  int64_t kinds = kinds_of(o), m = o->set.motions, lanes = lanes_of(o), block = k / w->ahead;
-  uint64_t all = (uint64_t)(o->set.paths * m), begin = (uint64_t)(p->first * m), n = (uint64_t)(p->paths * m);
-  size_t each = (size_t)(lanes * kinds) * pni_sde_item(o);
-  char *to = w->normal;
-  if (w->ahead > 1) { /* one chunk, all of whose rows are paths */
-    if (block != w->block) {
-      uint64_t first = (uint64_t)(block * w->ahead * kinds) * all;
-      fill_normals(o, first, first + (uint64_t)(w->ahead * kinds) * all, to);
-      w->block = block;
-    }
-    return to + (size_t)(k - block * w->ahead) * each;
+/* The normals of step k: number e of kind j is element (k * kinds + j) * all + e of the key's stream, with `all` motions
+ * of all paths. Where one chunk has all paths, those of several steps are made at once. */
+static void draw_normals(const pni_sde *o, W *w, const part *p, int64_t k, int64_t j, char *to) {
+  int64_t kinds = kinds_of(o), m = o->set.motions, block = k / w->ahead;
+  uint64_t all = (uint64_t)(o->set.paths * m), n = (uint64_t)(p->paths * m);
+  if (w->ahead == 1) {
+    uint64_t first = (uint64_t)(k * kinds + j) * all + (uint64_t)(p->first * m);
+    fill_normals(o, first, first + n, to);
+    return;
   }
-  for (int64_t j = 0; j < kinds; j++) {
-    uint64_t first = (uint64_t)(k * kinds + j) * all + begin;
-    fill_normals(o, first, first + n, to + (size_t)(j * lanes) * pni_sde_item(o));
+  if (block != w->block) {
+    uint64_t first = (uint64_t)(block * w->ahead * kinds) * all;
+    fill_normals(o, first, first + (uint64_t)(w->ahead * kinds) * all, w->normal);
+    w->block = block;
   }
-  return to;
+  size_t bytes = (size_t)n * pni_sde_item(o);
+  memcpy(to, (char *)w->normal + (size_t)((k - block * w->ahead) * kinds + j) * bytes, bytes);
 }
 
 pn_status pni_sde_open_path(const pni_sde *o, W *w, const part *p) {
@@ -221,10 +223,11 @@ void pni_sde_motions(const pni_sde *o, W *w, const part *p, int64_t k, double t,
     pni_sde_put(o, to, lanes, w->w, 1);
     if (area) pni_sde_put(o, area, lanes, w->h, 1);
   } else {
-    const char *z = normals_of(o, w, p, k);
     double s = sqrt(end - t);
-    pni_sde_scaled(o, to, lanes, z, s);
-    if (area) pni_sde_scaled(o, area, lanes, z + (size_t)lanes_of(o) * pni_sde_item(o), s / sqrt(12));
+    draw_normals(o, w, p, k, 0, to);
+    pni_sde_scaled(o, to, lanes, to, s);
+    if (area) draw_normals(o, w, p, k, 1, area);
+    if (area) pni_sde_scaled(o, area, lanes, area, s / sqrt(12));
   }
   fill_up(o, p, to, o->set.motions);
   if (area) fill_up(o, p, area, o->set.motions);
