@@ -240,22 +240,6 @@ describe("states that are kept, some of them, or one", function()
       assert.is_true(furthest(c, a) < 1e-13)
     end
   end)
-
-  it("take memory as they say", function()
-    local function kept(gradient, steps)
-      local start = pn.param(pn.ones(200, 4))
-      collectgarbage()
-      local before = pn.memory()
-      local y = pn.sde(function(_, x) return -x end, function(_, x) return x * 0.1 end, start, pn.tensor { 0, 1 },
-        { step = 1 / steps, gradient = gradient, method = "reversible_heun", generator = pn.generator(1) })
-      local after = pn.memory()
-      return y and after - before
-    end
-    local function growth(gradient) return kept(gradient, 4000) / kept(gradient, 400) end
-    assert.is_true(growth "graph" > 8 and growth "graph" < 10.5)
-    assert.is_true(growth "checkpoints" < 3.5)
-    assert.is_true(growth "reversible" < 1.1)
-  end)
 end)
 
 describe("paths in compiled functions", function()

@@ -106,6 +106,27 @@ describe("strong order of", function()
     assert.is_true(slope - 3 * se > 1.4)
   end)
 
+  -- dY = A Y dW1 + B Y dW2 with A and B that do not commute, against steps of 2^-13 on the same path
+  it("schemes for motions that do not commute is 1/2, and their limit the same", function()
+    local n, y0 = 1000, pn.tensor { { 1, 0.5 } }
+    local both = pn.tensor { { { 0.3, 0.8 }, { 0, -0.2 } }, { { 0.1, 0 }, { -0.9, 0.4 } } }
+    local path = pn.brownian { seed = 14, shape = { n, 2 }, tolerance = 2 ^ -13 }
+    local function f(_, y) return y * -0.3 end
+    local function g(_, y) -- [.., 2, 2]: column j is A_j y
+      return pn.stack({ y:matmul(both[1]:t()), y:matmul(both[2]:t()) }, -1)
+    end
+    local function solve(method, level)
+      return pn.sde(f, g, y0:broadcast_to { n, 2 }, pn.tensor { 0, 1 },
+        { method = method, noise = "general", path = path, step = 2 ^ -level })[2]
+    end
+    local finest = solve("euler_maruyama", 13)
+    for _, method in ipairs { "euler_maruyama", "heun", "reversible_heun" } do
+      local errors = {}
+      for level = 3, 7 do errors[#errors + 1] = (solve(method, level) - finest):square():sum(2):sqrt() end
+      check_order(0.5, errors)
+    end
+  end)
+
   it("a planted half order is not taken for 1", function()
     local errors = errors_of(kloeden_platen, "milstein", 11)
     for i = 1, #errors do errors[i] = errors[i] * 2 ^ (i / 2) end

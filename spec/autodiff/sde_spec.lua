@@ -348,6 +348,9 @@ describe("pn.sde names", function()
     refused("in Ito's sense", pn.sde, f, f, y0, times, { calculus = "stratonovich", method = "euler_maruyama" })
     refused("a diffusion that does not depend on y", pn.sde, f, f, y0, times, { method = "sra1" })
     refused("a diffusion that does not depend on y", pn.sde, f, f, y0, times, { noise = "additive" })
+    local function turning(_, y) return pn.stack({ y * 0.3, y:flip(2) * pn.tensor { 0.5, -0.4 } * y }, -1) end
+    refused("motions that commute; 1 and 2 do not", pn.sde, f, turning, y0, times,
+      { method = "milstein", noise = "general" })
     refused("needs method = 'reversible_heun'", pn.sde, f, f, y0, times, { gradient = "reversible", method = "heun" })
   end)
 

@@ -1,6 +1,7 @@
 /*
 ** sde_test.c: stochastic differential equations from C: steps made by hand, what does not fit, cancellation within the
-** steps, copies for other contexts, no memory from replay to replay, and every allocation's failure.
+** steps, copies for other contexts, no memory from replay to replay, memory by
+** steps, and every allocation's failure.
 */
 #include <math.h>
 #include "../../src/autodiff/sde/op_sde.h"
@@ -124,6 +125,34 @@ static void steady(void) {
   pn_context_close(c);
 }
 
+/* What is in use while a solution of so many steps waits for its gradient, less what was before. */
+static double kept(int gradient, int steps) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c);
+  pni_sde_config set = usual;
+  set.step = 3.0 / steps;
+  set.max_steps = steps;
+  set.gradient = gradient;
+  pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(PATHS, 1), 2), *k = pn_full(c, PN_FLOAT64, SHAPE(1), -1);
+  size_t before = c->held - c->pooled;
+  CHECK(solve(c, p, &set, y0, k));
+  double bytes = (double)(c->held - c->pooled - before);
+  forget(p);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+  return bytes;
+}
+
+static double growth(int gradient) { return kept(gradient, 30000) / kept(gradient, 3000); }
+
+static void memory(void) {
+  double graph = growth(PNI_SDE_GRAPH);
+  CHECK(graph > 8 && graph < 10.5);
+  CHECK(growth(PNI_SDE_CHECKPOINTS) < 3.5);
+  CHECK(growth(PNI_SDE_REVERSIBLE) < 1.1);
+}
+
 #define REFUSED(expected, call)                                                                                        \
   do {                                                                                                                 \
     CHECK(!(call) && pn_context_status(c) == (expected));                                                              \
@@ -207,6 +236,7 @@ int main(void) {
   misuse();
   copies();
   steady();
+  memory();
   ends();
   sweep("sde", work, &usual);
   sweep_threads("sde in threads", work, &usual, 2);

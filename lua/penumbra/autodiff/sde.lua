@@ -167,6 +167,21 @@ local function check_method(o)
   return row
 end
 
+-- Milstein's scheme for several motions is right where they commute: looked at, where numbers can be, at y0.
+local function check_commuting(p, y0, times, parameters)
+  if p.noise ~= "general" or p.row.step ~= scheme.rows.milstein.step or p.additive or capture.going_on() then
+    return
+  end
+  local y = y0:detach():requires_grad(true)
+  local problem = { noise = p.noise, batched = p.batched }
+  function problem.diffusion(t, x) return p.diffusion(t, x, table.unpack(parameters)) end
+  local j, k = recording.on(scheme.clash, problem, times[1]:to(p.dtype), y)
+  if j then
+    core.error(("sde: method = 'milstein' needs motions that commute; %d and %d do not at y0, and their joint areas " ..
+      "are not drawn: take heun or euler_maruyama"):format(j, k))
+  end
+end
+
 -- Steps that depend on the path lead to the solution only where the scheme has strong order 1 for the noise.
 local function check_adaptive(p, method)
   if p.additive or p.row.order and p.noise ~= "general" then
@@ -369,6 +384,7 @@ function sde.sde(drift, diffusion, y0, times, given)
   if o.adaptive then
     check_adaptive(p, o.method)
   end
+  check_commuting(p, y0, times, o.parameters)
   if o.path then
     check_path(p, o.path)
   end

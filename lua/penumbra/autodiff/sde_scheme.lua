@@ -49,7 +49,7 @@ local function own_slope(p, g, y)
   if not g:requires_grad() then
     return nil
   elseif p.noise == "diagonal" then
-    return core.grad((g * g):sum() / 2, { y }, { create_graph = true })[1]
+    return g * core.grad(g:sum(), { y }, { create_graph = true })[1]
   end
   local sum
   for _, column in ipairs(columns(p, g)) do
@@ -57,6 +57,22 @@ local function own_slope(p, g, y)
     sum = slope and (sum and sum + slope or slope) or sum
   end
   return sum
+end
+
+--- The first two motions, j and k, whose columns of the diffusion have another slope along each other than the other
+--- way round at (t, y); nil: all commute. y must be differentiable.
+function scheme.clash(p, t, y)
+  local list = columns(p, p.diffusion(t, y))
+  local zero = y:detach() * 0
+  for k = 2, #list do
+    for j = 1, k - 1 do
+      local one, other = along(list[k], y, list[j]) or zero, along(list[j], y, list[k]) or zero
+      local size = (one:abs() + other:abs()):max():item()
+      if (one - other):abs():max():item() > 1e-4 * size then
+        return j, k
+      end
+    end
+  end
 end
 
 -- ---- drift ----

@@ -55,20 +55,21 @@ static inline double pni_sde_number(const pni_sde *o, const void *from, int64_t 
   return o->dtype == PN_FLOAT64 ? ((const double *)from)[i] : (double)((const float *)from)[i];
 }
 
-/* Are all of them finite? (Infinities and NaN times 0 are NaN.) */
+/* Are all of them finite? (Infinities and NaN times 0 are NaN.) Many sums, so that none waits for another. */
 static inline bool pni_sde_all_finite(const pni_sde *o, const void *from, int64_t n) {
-  double sum[4] = {0};
-  const double *wide = from;
-  const float *narrow = from;
+  enum { SUMS = 16 };
+  double wide[SUMS] = {0}, all = 0;
+  float narrow[SUMS] = {0};
   int64_t i = 0;
   if (o->dtype == PN_FLOAT64)
-    for (; i + 4 <= n; i += 4)
-      for (int k = 0; k < 4; k++) sum[k] += 0 * wide[i + k];
+    for (const double *x = from; i + SUMS <= n; i += SUMS)
+      for (int k = 0; k < SUMS; k++) wide[k] += 0 * x[i + k];
   else
-    for (; i + 4 <= n; i += 4)
-      for (int k = 0; k < 4; k++) sum[k] += (double)(0 * narrow[i + k]);
-  for (; i < n; i++) sum[0] += 0 * pni_sde_number(o, from, i);
-  return sum[0] + sum[1] + sum[2] + sum[3] == 0;
+    for (const float *x = from; i + SUMS <= n; i += SUMS)
+      for (int k = 0; k < SUMS; k++) narrow[k] += 0 * x[i + k];
+  for (; i < n; i++) all += 0 * pni_sde_number(o, from, i);
+  for (int k = 0; k < SUMS; k++) all += wide[k] + (double)narrow[k];
+  return all == 0;
 }
 
 #endif

@@ -32,6 +32,11 @@ static int64_t lanes_of(const pni_sde *o) { return o->set.rows * o->set.motions;
 static int kinds_of(const pni_sde *o) { return o->set.area ? 2 : 1; }
 static int64_t sums_of(const pni_sde *o) { return pni_plus(o->shared, pni_times(o->set.rows, o->of_path)); }
 
+/* Normals that are made ahead. */
+static int64_t ahead_of(const pni_sde *o, const W *w) {
+  return w->ahead > 1 ? w->ahead * lanes_of(o) * kinds_of(o) : 0;
+}
+
 static pn_status open_tensors(C *c, const pni_sde *o, W *w) {
   w->nin = w->step->tape->ninput;
   w->y = W_IN + kinds_of(o);
@@ -55,7 +60,7 @@ pn_status pni_sde_worker_open(C *c, const pni_sde *o, W *w) {
   if (open_tensors(c, o, w)) return c->status;
   int64_t lanes = lanes_of(o), each = lanes * kinds_of(o);
   w->ahead = o->chunks == 1 && each < NORMALS ? NORMALS / each : 1;
-  w->normal = pni_alloc_array(c, pni_times(w->ahead, each), pni_sde_item(o));
+  w->normal = pni_alloc_array(c, ahead_of(o, w), pni_sde_item(o));
   w->w = pni_alloc_array(c, lanes, sizeof *w->w);
   w->h = pni_alloc_array(c, lanes, sizeof *w->h);
   w->sum = pni_alloc_array(c, sums_of(o), sizeof *w->sum);
@@ -69,7 +74,7 @@ void pni_sde_worker_close(const pni_sde *o, W *w) {
   if (w->open) pni_brownian_close(c, &w->path);
   for (int k = 0; w->tensor && k < tensors_of(o); k++) pn_tensor_unref(w->tensor[k]);
   pni_free(c, w->tensor, (size_t)tensors_of(o) * sizeof *w->tensor);
-  pni_free(c, w->normal, (size_t)(w->ahead * lanes * kinds_of(o)) * pni_sde_item(o));
+  pni_free(c, w->normal, (size_t)ahead_of(o, w) * pni_sde_item(o));
   pni_free(c, w->w, (size_t)lanes * sizeof *w->w);
   pni_free(c, w->h, (size_t)lanes * sizeof *w->h);
   pni_free(c, w->sum, (size_t)sums_of(o) * sizeof *w->sum);
@@ -172,26 +177,23 @@ static void fill_normals(const pni_sde *o, uint64_t begin, uint64_t end, char *t
     pni_fill_normal_f32(o->key, 0, begin, end, (float *)(void *)to);
 }
 
-/* Where the normals of step k stand: number e of kind j is element (k * kinds + j) * all + e of the key's stream, with
- * `all` motions of all paths. */
-static const char *normals_of(const pni_sde *o, W *w, const part *p, int64_t k) {
-  int64_t kinds = kinds_of(o), m = o->set.motions, lanes = lanes_of(o), block = k / w->ahead;
-  uint64_t all = (uint64_t)(o->set.paths * m), begin = (uint64_t)(p->first * m), n = (uint64_t)(p->paths * m);
-  size_t each = (size_t)(lanes * kinds) * pni_sde_item(o);
-  char *to = w->normal;
-  if (w->ahead > 1) { /* one chunk, all of whose rows are paths */
-    if (block != w->block) {
-      uint64_t first = (uint64_t)(block * w->ahead * kinds) * all;
-      fill_normals(o, first, first + (uint64_t)(w->ahead * kinds) * all, to);
-      w->block = block;
-    }
-    return to + (size_t)(k - block * w->ahead) * each;
+/* The normals of step k: number e of kind j is element (k * kinds + j) * all + e of the key's stream, with `all` motions
+ * of all paths. Where one chunk has all paths, those of several steps are made at once. */
+static void draw_normals(const pni_sde *o, W *w, const part *p, int64_t k, int64_t j, char *to) {
+  int64_t kinds = kinds_of(o), m = o->set.motions, block = k / w->ahead;
+  uint64_t all = (uint64_t)(o->set.paths * m), n = (uint64_t)(p->paths * m);
+  if (w->ahead == 1) {
+    uint64_t first = (uint64_t)(k * kinds + j) * all + (uint64_t)(p->first * m);
+    fill_normals(o, first, first + n, to);
+    return;
   }
-  for (int64_t j = 0; j < kinds; j++) {
-    uint64_t first = (uint64_t)(k * kinds + j) * all + begin;
-    fill_normals(o, first, first + n, to + (size_t)(j * lanes) * pni_sde_item(o));
+  if (block != w->block) {
+    uint64_t first = (uint64_t)(block * w->ahead * kinds) * all;
+    fill_normals(o, first, first + (uint64_t)(w->ahead * kinds) * all, w->normal);
+    w->block = block;
   }
-  return to;
+  size_t bytes = (size_t)n * pni_sde_item(o);
+  memcpy(to, (char *)w->normal + (size_t)((k - block * w->ahead) * kinds + j) * bytes, bytes);
 }
 
 pn_status pni_sde_open_path(const pni_sde *o, W *w, const part *p) {
@@ -221,10 +223,11 @@ void pni_sde_motions(const pni_sde *o, W *w, const part *p, int64_t k, double t,
     pni_sde_put(o, to, lanes, w->w, 1);
     if (area) pni_sde_put(o, area, lanes, w->h, 1);
   } else {
-    const char *z = normals_of(o, w, p, k);
     double s = sqrt(end - t);
-    pni_sde_scaled(o, to, lanes, z, s);
-    if (area) pni_sde_scaled(o, area, lanes, z + (size_t)lanes_of(o) * pni_sde_item(o), s / sqrt(12));
+    draw_normals(o, w, p, k, 0, to);
+    pni_sde_scaled(o, to, lanes, to, s);
+    if (area) draw_normals(o, w, p, k, 1, area);
+    if (area) pni_sde_scaled(o, area, lanes, area, s / sqrt(12));
   }
   fill_up(o, p, to, o->set.motions);
   if (area) fill_up(o, p, area, o->set.motions);
@@ -245,6 +248,19 @@ pn_status pni_sde_advance(const pni_sde *o, W *w, double t, double h) {
   return pni_plan_run_into(w->c, w->step, w->in, &w->result);
 }
 
+static void swap(pn_tensor **a, pn_tensor **b) {
+  pn_tensor *t = *a;
+  *a = *b;
+  *b = t;
+}
+
+/* The result becomes the state at hand. */
+static void take_result(W *w) {
+  pn_tensor **result = &w->in[w->nin + 1];
+  swap(&w->in[w->y], result);
+  w->result = *result;
+}
+
 static pn_status left_the_numbers(const pni_sde *o, W *w, const part *p, double t, double end) {
   const void *y = pni_data(w->result);
   int64_t i = 0;
@@ -259,7 +275,7 @@ static pn_status step_on(const pni_sde *o, W *w, const part *p, int64_t k, doubl
   pni_sde_motions(o, w, p, k, t, end);
   if (pni_sde_advance(o, w, t, end - t)) return w->c->status;
   if (!pni_sde_all_finite(o, pni_data(w->result), p->paths * o->n)) return left_the_numbers(o, w, p, t, end);
-  memcpy(pni_sde_state_of(w), pni_data(w->result), (size_t)pni_sde_state_bytes(o));
+  take_result(w);
   return PN_OK;
 }
 
@@ -356,7 +372,7 @@ static pn_status reverse(const pni_sde *o, W *w, const part *p, int64_t k, doubl
   pni_sde_scaled(o, to, lanes_of(o), to, -1);
   if (pni_sde_advance(o, w, end, t - end)) return w->c->status;
   pni_sde_scaled(o, to, lanes_of(o), to, -1);
-  memcpy(pni_sde_state_of(w), pni_data(w->result), (size_t)pni_sde_state_bytes(o));
+  take_result(w);
   return PN_OK;
 }
 
@@ -381,7 +397,7 @@ static pn_status pull_back(const pni_sde *o, W *w, const part *p, int64_t k, con
     return w->c->status;
   set_times(o, w, t, end - t);
   if (pni_plan_run_into(w->c, w->pullback, w->in, w->back)) return w->c->status;
-  memcpy(pni_data(w->in[w->nin]), pni_data(w->back[0]), (size_t)pni_sde_state_bytes(o));
+  swap(&w->in[w->nin], &w->back[0]);
   add_parameters(o, w);
   return PN_OK;
 }
@@ -413,13 +429,12 @@ static void give_gradients(const pni_sde *o, W *w, const part *p, const char *g,
 }
 
 static pn_status pull_all(const pni_sde *o, W *w, const part *p, const char *kept, const char *g) {
-  char *v = pni_data(w->in[w->nin]);
   w->backwards = true;
-  memset(v, 0, (size_t)pni_sde_state_bytes(o));
+  memset(pni_data(w->in[w->nin]), 0, (size_t)pni_sde_state_bytes(o));
   memset(w->sum, 0, (size_t)sums_of(o) * sizeof *w->sum);
   if (!p->span) memcpy(pni_sde_state_of(w), kept, (size_t)pni_sde_state_bytes(o));
   for (int64_t k = p->steps - 1, i = o->num_times - 1; k >= 0; k--) {
-    if (k + 1 == p->given[i]) add_rows(o, p, i--, v, g);
+    if (k + 1 == p->given[i]) add_rows(o, p, i--, pni_data(w->in[w->nin]), g);
     if (pull_back(o, w, p, k, kept)) return w->c->status;
   }
   return PN_OK;
