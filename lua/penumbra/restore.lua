@@ -24,8 +24,8 @@ local restore = {}
 
 --- restore(path [, {...}]): what a method :save has written to the file, as it was: a posterior of pn.nuts, pn.hmc or
 --- pn.smc, a fit of pn.svi, a learner of pn.continual, pn.vbp or pn.evidential, a forecaster, an autoencoder, a model
---- without encoder or of several sources, a variational ReLU network, a pool of pn.active; nil, message, code for a
---- file that is missing, damaged or nothing of the kind. What a file cannot hold is given in the table:
+--- without encoder or of several sources, a neural SDE, a variational ReLU network, a pool of pn.active; nil, message,
+--- code for a file that is missing, damaged or nothing of the kind. What a file cannot hold is given in the table:
 ---     of a posterior       model, data: of the same model and data
 ---     of a fit             model, guide, data and what else pn.svi was given; fit:continue(steps) goes on
 ---     of a learner         network, of the same architecture; likelihood, where it was a function or a row; method,

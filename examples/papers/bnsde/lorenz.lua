@@ -13,7 +13,7 @@ local equation = simulated.lorenz
 
 local option = experiment.options({ reps = 50, epochs = 100, window = 24, off = 1, data = "one", time = false,
   noise = 1, draws = 21, lr = 1e-3, batch = 2, hidden = 100, results = "", part = "1/1", show = false,
-  weights = "trajectory", prior = 1, posterior_scale = 0.01, picture = true, far = 999 },
+  weights = "trajectory", prior = 1, posterior_scale = 0.01, far = 999 },
   { reps = 1, epochs = 1, hidden = 10, far = 60, draws = 8 })
 local report = simulated.report(experiment, option, "lorenz")
 local LIMIT <const> = 1000 -- beyond which a path is lost: states are below 60
@@ -130,7 +130,7 @@ end
 -- ---- the picture: the first repetition from t = 10 on, as figures 6.5 to 6.8 ----
 
 local panels = {}
-for _, k in ipairs(option.picture and { 2, 8, 6 } or {}) do
+for _, k in ipairs { 2, 8, 6 } do
   local train, _, path = data_of(1)
   local _, batch, _, mean, sd = far_of(model_of(ROWS[k], train, 1), path, 1)
   local steps = math.min(300, option.far)
@@ -144,4 +144,4 @@ for _, k in ipairs(option.picture and { 2, 8, 6 } or {}) do
   end
   panels[#panels + 1] = pn.plot.panel(marks)
 end
-if #panels > 0 then experiment.picture(option, "lorenz", panels, { columns = 3, size = { 900, 300 } }) end
+experiment.picture(option, "lorenz", panels, { columns = 3, size = { 900, 300 } })

@@ -13,7 +13,7 @@ local experiment = dofile(here .. "/../continual/experiment.lua")
 local simulated = dofile(here .. "/simulated.lua")
 
 local option = experiment.options({ data = "", seeds = 10, epochs = 3000, batch = 7, lr = 1e-3, noise = 1,
-  diffusion = 0.1, draws = 50, results = "", part = "1/1", show = false, units = 30, sgld_lr = 1e-5, prior = 1,
+  diffusion = 0.1, draws = 50, results = "", part = "1/1", show = false, units = 30, sgld_lr = 1e-8, prior = 1,
   methods = "1,2,3,4,5,6", weights = "trajectory" }, { seeds = 1, epochs = 3, draws = 4, units = 5, methods = "2,6" })
 local report = simulated.report(experiment, option, "mocap")
 local STEP <const>, LATENT <const> = 0.1, 6
@@ -79,14 +79,17 @@ local function model(seed, more)
   return pn.models.bnsde(given)
 end
 
--- Snippets of 30 frames in the first third of the epochs, 50 up to five sixths, then 100, 7 in a minibatch.
+-- Snippets of 30 frames in the first third of the epochs, 50 up to five sixths, then 100, 7 in a minibatch. SGLD begins
+-- where Adam has found the most probable weights: from the start on every rate that moves it diverges.
 local function train(m, data, objective, seed)
-  local optimiser = objective ~= "sgld" and pn.optim.adam(m:parameters(), { lr = option.lr }) or nil
+  local adam = pn.optim.adam(m:parameters(), { lr = option.lr })
   local e, longest = option.epochs, data.y:size(1)
   for k, phase in ipairs { { e // 3, 30 }, { e * 5 // 6 - e // 3, 50 }, { e - e * 5 // 6, 100 } } do
+    local langevin = objective == "sgld" and k == 3
     m:fit { data = data, objective = objective, epochs = phase[1], window = math.min(phase[2], longest),
-      seed = seed + k, batch_size = option.batch, optimiser = optimiser,
-      lr = optimiser and option.lr or option.sgld_lr }
+      seed = seed + k, batch_size = option.batch, optimiser = not langevin and adam or nil,
+      lr = langevin and option.sgld_lr or option.lr,
+      schedule = not langevin and function() return option.lr end or nil }
   end
   return m
 end

@@ -365,7 +365,7 @@ local function parameters_form(v, name, wrong)
 end
 
 local file = saved.file {
-  noun = "Bayesian neural SDE that m:save has written",
+  noun = "neural SDE that m:save has written",
   is = function(found) return found.kind == KIND end,
   form = function()
     return form.record { kind = form.any, options = form.map(form.any), asked = saved.asked_form,
