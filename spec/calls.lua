@@ -126,7 +126,7 @@ local COUNTS = {n = "list", nsizes = "list", nin = "list", nout = "list", n_vari
 
 local KINDS = {int = "i", int64_t = "l", size_t = "u", uint64_t = "u", double = "d", char = "b", unsigned = "i",
   pn_dtype = "i",
-  pn_mode = "i", pn_status = "i"}
+  pn_mode = "i", pn_status = "i", pn_ode_method = "i"}
 
 local function squeeze(s) return (s:gsub("%s+", " "):gsub("^ ", ""):gsub(" $", "")) end
 
