@@ -52,7 +52,7 @@ EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
 BENCH_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/bench/*.c))
 FUZZ_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/fuzz/*.c))
 PEERS := torch jax stan particles
-PACKAGES_torch = torch pyro-ppl batchbald_redux==2.0.5
+PACKAGES_torch = torch pyro-ppl batchbald_redux==2.0.5 pytagi==0.2.1
 PACKAGES_jax   = jax numpyro blackjax 'arviz<0.23' smcx cuthbert dynamax statsmodels
 PACKAGES_stan  = pystan 'setuptools<81' jax numpyro 'arviz<0.23'
 PACKAGES_particles = particles

@@ -4,6 +4,7 @@
 --- "evidential" (matching; 5 draws of the outputs under a PAC-Bayes regulariser, Haussmann 2021, 5.10); "local" (an own
 --- draw of all weights for each datum by local reparametrisation); "dropout 5" (5 passes of dropout before the dense
 --- layers);
+---   dense matching step, dense matching forward       matching in 784-500-500-10
 ---   certificate dense, certificate convolutional      seconds for an image and draw: 784-600-600-600-10, 1000 images,
 ---                                                     an own draw for each; LeNet5, a draw for all images
 --- agreement.lua: held to the same loss and gradients, on the same noise; of "local", "dropout 5" and the certificates
@@ -98,6 +99,28 @@ local rows = {
   end,
 }
 
+-- A network of dense layers, rectifiers between.
+local function dense(sizes, rule)
+  local list = {}
+  for k = 2, #sizes do
+    list[#list + 1] = nn.linear(sizes[k - 1], sizes[k], o32)
+    list[#list + 1] = k < #sizes and nn.relu { rule = rule } or nil
+  end
+  return nn.sequential(list)
+end
+
+local function add_step(print_row, time, key, parameters, loss, x, labels)
+  local optimiser = pn.optim.adam(parameters, { lr = 1e-4 })
+  local step = pn.compile(function(a, b) return loss(a, b) end, { optimiser = optimiser })
+  print_row(key, "eager", time(function() optimiser:step(loss(x, labels)) end))
+  print_row(key, "replayed", time(function() step(x, labels) end))
+end
+
+local function add_forward(print_row, time, key, forward, x)
+  local output = pn.compile(forward)
+  print_row(key, "replayed", time(function() pn.no_grad(function() return output(x) end) end))
+end
+
 local function measure(print_row, time, name)
   pn.seed(1)
   local net, loss, forward, fixed = rows[name]()
@@ -106,14 +129,16 @@ local function measure(print_row, time, name)
   labels = pn.tensor(labels, { dtype = "int64" })
   agreement.write("lenet", "LeNet5 " .. name, net:named_parameters(), loss(x, labels, fixed),
     { x = x, labels = labels, noise = fixed and fixed ~= true and fixed or nil })
-  local optimiser = pn.optim.adam(net:parameters(), { lr = 1e-4 })
-  local step = pn.compile(function(a, b) return loss(a, b) end, { optimiser = optimiser })
-  local output = pn.compile(forward)
-  print_row(("LeNet5 %s step"):format(name), "eager", time(function() optimiser:step(loss(x, labels)) end))
-  print_row(("LeNet5 %s step"):format(name), "replayed", time(function() step(x, labels) end))
-  print_row(("LeNet5 %s forward"):format(name), "replayed", time(function()
-    pn.no_grad(function() return output(x) end)
-  end))
+  add_step(print_row, time, ("LeNet5 %s step"):format(name), net:parameters(), loss, x, labels)
+  add_forward(print_row, time, ("LeNet5 %s forward"):format(name), forward, x)
+end
+
+local function measure_dense(print_row, time)
+  pn.seed(1)
+  local net, x = nn.bayesian(dense({ 784, 500, 500, 10 }, "clt"), { prior = 0.1, posterior_scale = 0.01 }),
+    pn.rand({ 100, 784 }, o32)
+  add_step(print_row, time, "dense matching step", net:parameters(), second_order(net), x, pn.randint(0, 10, { 100 }))
+  add_forward(print_row, time, "dense matching forward", function(a) return net:moments(a) end, x)
 end
 
 local function certify(print_row, time, key, net, x, how)
@@ -125,19 +150,15 @@ local function certify(print_row, time, key, net, x, how)
   print_row(key, "eager", seconds / how.draws / x:size(1))
 end
 
---- measure(print_row, time, wanted): the rows whose names are wanted: those above, with "dropout" and "certificate".
+--- measure(print_row, time, wanted): the rows whose names are wanted: those above, with "dropout", "dense" and "certificate".
 function lenet.measure(print_row, time, wanted)
   for _, name in ipairs { "plain", "gates", "matching", "evidential", "local", "dropout 5" } do
     if wanted(name:match "%a+") then measure(print_row, time, name) end
   end
+  if wanted "dense" then measure_dense(print_row, time) end
   if not wanted "certificate" then return end
-  local list = {}
-  for k, sizes in ipairs { { 784, 600 }, { 600, 600 }, { 600, 600 }, { 600, 10 } } do
-    list[#list + 1] = nn.linear(sizes[1], sizes[2], o32)
-    list[#list + 1] = k < 4 and nn.relu() or nil
-  end
-  local dense = nn.bayesian(nn.sequential(list), { prior = 0.1, posterior_scale = 0.01, estimator = "local" })
-  certify(print_row, time, "certificate dense", dense, pn.rand({ 1000, 784 }, o32), {})
+  local net = nn.bayesian(dense { 784, 600, 600, 600, 10 }, { prior = 0.1, posterior_scale = 0.01, estimator = "local" })
+  certify(print_row, time, "certificate dense", net, pn.rand({ 1000, 784 }, o32), {})
   certify(print_row, time, "certificate convolutional", bayesian(nil, { estimator = "weights" }),
     pn.rand({ 1000, 1, 28, 28 }, o32), { weights = "all" })
 end

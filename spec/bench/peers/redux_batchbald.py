@@ -5,7 +5,9 @@ import time
 
 import numpy as np
 import torch
-from batchbald_redux import batchbald
+
+os.environ["TQDM_DISABLE"] = "1"
+from batchbald_redux import batchbald  # noqa: E402
 
 torch.set_num_threads(1)
 FOLDER = os.environ.get("BUILD", "build") + "/peers-data"

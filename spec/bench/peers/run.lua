@@ -1,6 +1,6 @@
 --- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx,
---- dynamax, cuthbert, statsmodels and batchbald_redux, the same work in one run, everyone held to one processor. Prints
---- a table and writes BUILD/bench-peers.json.
+--- dynamax, cuthbert, statsmodels, batchbald_redux and pytagi, the same work in one run, everyone held to one
+--- processor. Prints a table and writes BUILD/bench-peers.json.
 ---   lua spec/bench/peers/run.lua [GROUP]...     training sources residual lenet batchbald elementwise kalman gaussian
 ---                                               smc rbpf switching sampling inference sites distributions; all
 ---                                               without any; distributions:gamma,beta only these
@@ -20,9 +20,9 @@ local GROUPS = {"training", "sources", "residual", "lenet", "batchbald", "elemen
 local TURNS = {training = 2, elementwise = 2, kalman = 2, switching = 2}
 local SCALES = {ns = 1e9, us = 1e6, ms = 1e3, MB = 1e-6} -- of seconds and bytes
 local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles", "smcx", "dynamax", "cuthbert",
-  "statsmodels", "batchbald_redux"}
+  "statsmodels", "batchbald_redux", "pytagi"}
 -- The environment that each peer's programs run in, by their first word; the others': "jax".
-local HOMES = {torch = "torch", pyro = "torch", particles = "particles", stan = "stan", redux = "torch"}
+local HOMES = {torch = "torch", pyro = "torch", particles = "particles", stan = "stan", redux = "torch", tagi = "torch"}
 
 local function shell(command)
   local pipe = assert(io.popen(command))
@@ -204,7 +204,7 @@ end
 local function versions()
   local found = {}
   for home in shell(("ls %s/peers"):format(build)):gmatch "(%a+)\n" do
-    local names = {torch = "torch pyro-ppl batchbald_redux", stan = "pystan", particles = "particles",
+    local names = {torch = "torch pyro-ppl batchbald_redux pytagi", stan = "pystan", particles = "particles",
       jax = "jax numpyro blackjax smcx dynamax cuthbert statsmodels"}
     local out = names[home] and shell(("%s/peers/%s/bin/python -c '%s' 2>/dev/null"):format(build, home, ([[
 from importlib.metadata import version
