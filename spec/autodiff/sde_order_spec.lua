@@ -127,6 +127,21 @@ describe("strong order of", function()
     end
   end)
 
+  -- y' = y cos t + t, by pn.odeint
+  it("schemes without noise is 1 or 2, that of the rule they become", function()
+    local function f(t, y) return y * t:cos() + t end
+    local function g(_, y) return pn.zeros_like(y) end
+    local function solve(method, level)
+      return pn.sde(f, g, pn.ones(1, 1), pn.tensor { 0, 2 }, { method = method, step = 2 ^ -level })[2]:item()
+    end
+    local exact = pn.odeint(f, pn.ones(1, 1), pn.tensor { 0, 2 }, { rtol = 1e-11, atol = 1e-11 })[2]:item()
+    for _, case in ipairs { { "euler_maruyama", 1 }, { "milstein", 1 }, { "euler_heun", 1 }, { "heun", 2 },
+      { "sra1", 2 }, { "reversible_heun", 2 } } do
+      local slope = math.log(math.abs((solve(case[1], 6) - exact) / (solve(case[1], 7) - exact)), 2)
+      assert.is_true(math.abs(slope - case[2]) < 0.1, ("%s: %g"):format(case[1], slope))
+    end
+  end)
+
   it("a planted half order is not taken for 1", function()
     local errors = errors_of(kloeden_platen, "milstein", 11)
     for i = 1, #errors do errors[i] = errors[i] * 2 ^ (i / 2) end

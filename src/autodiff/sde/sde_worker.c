@@ -177,8 +177,8 @@ static void fill_normals(const pni_sde *o, uint64_t begin, uint64_t end, char *t
     pni_fill_normal_f32(o->key, 0, begin, end, (float *)(void *)to);
 }
 
-/* The normals of step k: number e of kind j is element (k * kinds + j) * all + e of the key's stream, with `all` motions
- * of all paths. Where one chunk has all paths, those of several steps are made at once. */
+/* The normals of step k: number e of kind j is element (k * kinds + j) * all + e of the key's stream, with `all` the
+ * motions of all paths. Where one chunk has all paths, those of several steps are made at once. */
 static void draw_normals(const pni_sde *o, W *w, const part *p, int64_t k, int64_t j, char *to) {
   int64_t kinds = kinds_of(o), m = o->set.motions, block = k / w->ahead;
   uint64_t all = (uint64_t)(o->set.paths * m), n = (uint64_t)(p->paths * m);
