@@ -295,6 +295,12 @@ describe("forecasts", function()
         assert.near(0, largest(x:reshape { 2 }, h[1][k][n]), 1e-12)
       end
     end
+    local one = m:forecast({ y = b.y:slice(1, 1, 1), times = b.times:slice(1, 1, 1) }, 2, { draws = 1, step = 0.5,
+      mode = "state" })
+    for n = 1, 2 do
+      local start = b.y[1][n]:reshape { 1, 1, 2 }
+      assert.near(0, largest((start + m:drift(pn.zeros { 1, 1 }, start) * 0.5):reshape { 2 }, one[1][1][n]), 1e-12)
+    end
     local same = { y = b.y, times = b.times:select(2, 1) }
     local t = same.times[6] + pn.tensor { 0.1, 0.4 }
     local at = m:forecast(same, 2, { draws = 1, times = t, mode = "state" })

@@ -88,7 +88,7 @@ local jobs = {}
 for rep = 1, option.reps do
   for row = 1, #ROWS do
     jobs[#jobs + 1] = { row = row, rep = rep, window = option.window, off = option.off, data = option.data,
-      time = tostring(option.time), weights = option.weights, epochs = option.epochs }
+      time = tostring(option.time), weights = option.weights, epochs = option.epochs, noise = option.noise }
   end
 end
 local runs = experiment.runs { option = option, jobs = jobs, run = run,

@@ -62,7 +62,10 @@ end
 
 local jobs = {}
 for seed = 1, option.seeds do
-  for _, kind in ipairs(KINDS) do jobs[#jobs + 1] = { kind = kind:gsub("[ ,]+", "_"), seed = seed } end
+  for _, kind in ipairs(KINDS) do
+    jobs[#jobs + 1] = { kind = kind:gsub("[ ,]+", "_"), seed = seed, epochs = option.epochs, noise = option.noise,
+      off = option.off, weights = option.weights, ahead = option.ahead }
+  end
 end
 local names = {}
 for _, kind in ipairs(KINDS) do names[kind:gsub("[ ,]+", "_")] = kind end

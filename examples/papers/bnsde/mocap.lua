@@ -61,11 +61,12 @@ end
 
 local sets, why
 if option.data ~= "" then sets, why = walks(option.data) end
-if not sets then
+local found = sets ~= nil
+if not found then
   report(why and "no data (%s): generated ones" or "generated data: oscillators", why)
   sets = oscillators()
 end
-local centre, scale = sets.train.y:mean(1):mean(1), 1
+local centre = sets.train.y:mean(1):mean(1)
 local spread = (sets.test.y - centre):square():mean():item()
 
 -- ---- models ----
@@ -126,7 +127,7 @@ local jobs, chosen = {}, experiment.words(option.methods)
 for seed = 1, option.seeds do
   for _, method in ipairs(chosen) do
     jobs[#jobs + 1] = { method = method, seed = seed, epochs = option.epochs, noise = option.noise,
-      diffusion = option.diffusion, weights = option.weights }
+      diffusion = option.diffusion, weights = option.weights, data = found and "walks" or "generated" }
   end
 end
 local runs = experiment.runs { option = option, jobs = jobs, run = run, order = { "method", "seed", "epochs" } }
@@ -134,7 +135,7 @@ local runs = experiment.runs { option = option, jobs = jobs, run = run, order = 
 report("%d walks to learn from, %d to be forecast, %d frames; %d seeds, %d epochs, noise %g, diffusion %g, weights "
   .. "per %s", sets.train.y:size(2), sets.test.y:size(2), sets.test.y:size(1), option.seeds, option.epochs,
   option.noise, option.diffusion, option.weights)
-report("squared error of the mean walk of those to learn from: %.2f", spread / scale)
+report("squared error of the mean walk of those to learn from: %.2f", spread)
 report("%-26s %-20s %-22s %s", "", "squared error", "NLL of a frame", "sd of paths")
 for _, method in ipairs(chosen) do
   local list = experiment.find(runs, { method = method })

@@ -33,7 +33,7 @@ local function lengths_of(where, v, steps, count)
   return x
 end
 
--- times [T] or [T, B] as [B, T], after the end (`active`, bool [T, B]) the last time of each.
+-- times [T] or [T, B] as [B, T], after the end the last time of each; and the intervals [T - 1, B], nil of one time.
 local function times_of(where, self, v, steps, count, lengths)
   local t = options.numbers(where, "times", v, "tensor"):detach():to(self.dtype)
   local shape = t:shape()
@@ -47,6 +47,9 @@ local function times_of(where, self, v, steps, count, lengths)
   end
   if not all(t:isfinite()) then
     core.error(where .. ": times must be finite")
+  end
+  if steps == 1 then
+    return t:t():contiguous(), nil
   end
   local width = t:slice(1, 2, steps) - t:slice(1, 1, steps - 1)
   if not all(lengths and width:ge(0) or width:gt(0)) then
@@ -111,14 +114,9 @@ function trajectories.read(where, self, batch, alone)
   local b = { y = y, observed = observed:to(self.dtype), size = count, steps = steps, first = first,
     counted = self.initial == "law" and 1 or first + 1,
     last = lengths and lengths - 1 or core.full({ count }, steps - 1, { dtype = "int64" }) }
-  if steps > 1 then
-    local width
-    b.times, width = times_of(where, self, o.times, steps, count, lengths)
-    b.parts = trajectories.parts(where, width, self.step)
-  else
-    b.times, b.parts = options.numbers(where, "times", o.times, "tensor"):detach():to(self.dtype):reshape { 1, 1 }
-      :broadcast_to { count, 1 }, {}
-  end
+  local width
+  b.times, width = times_of(where, self, o.times, steps, count, lengths)
+  b.parts = width and trajectories.parts(where, width, self.step) or {}
   check_beginning(where, self, b, first)
   return b
 end
