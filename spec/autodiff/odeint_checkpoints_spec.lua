@@ -56,6 +56,18 @@ describe("checkpoints of a solution", function()
     end)
   end
 
+  -- Steps in which the solution is asked for are shorter there: they must be so again.
+  it("give the bits of a stiff solution that is looked at here and there", function()
+    local function solve(way)
+      local k, y0 = pn.param(pn.tensor(1e4)), pn.param(pn.tensor { 0.3 })
+      local y = pn.odeint(function(t, y, rate) return rate * ((3 * t):cos() - y) end, y0, pn.tensor { 0, 0.02, 2.1, 60 },
+        { method = "rosenbrock", gradient = way, parameters = { k }, rtol = 1e-7, atol = 1e-7 })
+      local g = pn.grad((y * pn.tensor { { 1 }, { 2 }, { 3 }, { 4 } }):sum(), { y0, k })
+      return { y:totable(), g[1]:totable(), g[2]:item() }
+    end
+    assert.same(solve "trajectory", solve "checkpoints")
+  end)
+
   it("are made anew in each call of a compiled function", function()
     local p = pn.param(pn.tensor { 1.3, 0.7 })
     local function gradient(x, way)

@@ -74,6 +74,20 @@ describe("events", function()
     end
   end)
 
+  it("do not occur after the end, nor times within its step; before it they do", function()
+    for _, method in ipairs(methods) do
+      local y, found = pn.odeint(function(_, y) return y * 0 + 1 end, pn.tensor { 0 }, pn.tensor { 0, 0.4, 0.6, 0.9, 2 },
+        { first_step = 2, max_step = 2, method = method, events = {
+          a = function(_, z) return z[1] - 0.7 end, b = { function(_, z) return z[1] - 0.5 end, terminal = true },
+          c = function(t) return t - 0.3 end, d = function(t) return t - 0.6 end } })
+      assert.same({ 0, 1, 1, 0 }, { found.a.number:item(), found.b.number:item(), found.c.number:item(),
+        found.d.number:item() })
+      near(0.5, found.b.times[1], 1e-14)
+      near(0.4, y[2][1], 1e-14)
+      for k = 3, 5 do assert.is_true(y[k]:item() ~= y[k]:item()) end
+    end
+  end)
+
   it("are found backwards in time, where up and down are those of the way that is gone", function()
     local _, found = pn.odeint(oscillator, pn.tensor { 1, 0 }, pn.tensor { 0, -2 }, options { events = {
       e = { function(_, z) return z[1] end, direction = "down" } } })

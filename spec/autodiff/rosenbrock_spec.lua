@@ -81,6 +81,23 @@ describe("a Rosenbrock method", function()
     end
   end)
 
+  -- y' = -k (y - cos t) on its smooth solution: where order is lost, hundreds of steps become thousands (Prothero &
+  -- Robinson 1974).
+  it("loses little order on stiff equations", function()
+    for _, k in ipairs { 1e3, 1e6 } do
+      local function off(h)
+        local times = pn.tensor { 1, 1 + 0.8 * h, 1 + h }
+        local want = (times:cos() * k ^ 2 + times:sin() * k) / (k ^ 2 + 1)
+        local y = pn.odeint(function(t, y, rate) return rate * (t:cos() - y) end, want:slice(1, 1, 1), times,
+          even(h, { pn.tensor(k) }))
+        return (y:reshape { -1 } - want):abs():totable()
+      end
+      local coarse, fine = off(0.4), off(0.1)
+      assert.is_true(math.log(coarse[2] / fine[2], 4) > 3.5 and fine[2] < 1e-6)
+      assert.is_true(fine[3] < 1e-8)
+    end
+  end)
+
   it("takes states of any shape, constant slopes and plain ones", function()
     local m = pn.tensor { { -1, 0.5 }, { 0, -1000 } }
     local y0, times = pn.tensor { { 1, 2 }, { 3, -4 }, { 5, 6 } }, pn.tensor { 0, 0.5, 2 }

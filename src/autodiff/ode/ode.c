@@ -140,8 +140,8 @@ static pn_status reserve(C *c, pni_ode *o, int64_t last) {
   return PN_OK;
 }
 
-/* A mark: where the solution stands, t and y. */
-enum { AT_T, AT_H, AT_BEFORE, AT_TRIED, AT_REJECTED, AT_GIVEN, AT_Y, FIRST_INTERVAL = 8 };
+/* A mark: where the solution stands, after a step that was taken, t and y. */
+enum { AT_T, AT_H, AT_BEFORE, AT_TRIED, AT_GIVEN, AT_Y, FIRST_INTERVAL = 8 };
 
 static double *mark_at(const pni_ode *o, int64_t i) { return o->mark + i * (AT_Y + o->n); }
 
@@ -163,7 +163,6 @@ static pn_status save_mark(C *c, pni_ode *o, const pni_ode_control *k) {
   m[AT_H] = k->h;
   m[AT_BEFORE] = k->before;
   m[AT_TRIED] = k->tried;
-  m[AT_REJECTED] = k->rejected;
   m[AT_GIVEN] = (double)k->given;
   memcpy(m + AT_Y, s.y, (size_t)o->n * sizeof *m);
   return PN_OK;
@@ -368,8 +367,7 @@ static pn_status again(C *c, pni_ode *o, int64_t mark, int64_t end) {
                        .given = (int64_t)m[AT_GIVEN],
                        .tried = (int)m[AT_TRIED],
                        .h = m[AT_H],
-                       .before = m[AT_BEFORE],
-                       .rejected = m[AT_REJECTED] != 0};
+                       .before = m[AT_BEFORE]};
   o->rolling = false;
   o->base = k.at;
   if (pni_ode_slope(c, o, m[AT_T], m + AT_Y, o->slope) || stand(c, o, k.at, m[AT_T], m + AT_Y, o->slope))

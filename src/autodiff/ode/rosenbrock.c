@@ -1,5 +1,5 @@
 /*
-** rosenbrock.c: one step of RODAS for stiff systems, its interpolant, and the gradients of both. The Jacobian comes
+** rosenbrock.c: one step of RODASP for stiff systems, its interpolant, and the gradients of both. The Jacobian comes
 ** from a plan, once a step; a step solves six linear systems of one matrix and keeps what they give, u. The gradient
 ** differentiates all of it: solves with the transposed matrix, and what the Jacobian itself depends on, by the plan of
 ** second derivatives. (With E u = r, a gradient g of u is lambda = E^-T g of r, and of J it is lambda u^T.)
@@ -111,7 +111,7 @@ static void between(const pni_ode *o, const pni_ode_step *s, const pni_ode_step 
 
 /* By the residual at PROBE: with r = f - dy/dt, (I / (h GAMMA) - J)^-1 r is the error where the system is stiff, and
  * vanishes with h elsewhere. What is stiff is damped at the end of a step, so that its error there does not tell of the
- * one in between, which is largest near PROBE and passes through zero in the middle. */
+ * one in between, which is largest near PROBE (with other methods of the family it is zero in the middle). */
 static pn_status error_between(C *c, pni_ode *o, const pni_ode_step *s, const pni_ode_step *next, double *error) {
   int64_t n = o->n;
   double *f = o->slope, *slope = o->back, sum = 0;
