@@ -1,6 +1,6 @@
---- Residual state-space models at the settings of flights (C.3 of the document): what tensors take in a step of training
---- against the steps of a series, recorded node by node and in a plan that is replayed; and what a filter of 1000
---- particles over the beginnings of 64 series takes.
+--- Residual state-space models at the settings of flights (C.3 of the document): what tensors take in a step of
+--- training against the steps of a series, recorded node by node and in a plan that is replayed; and what a filter of
+--- 1000 particles over the beginnings of 64 series takes.
 local pn = require "penumbra"
 local core = require "penumbra.core"
 local prepared_batch = require "penumbra.models.prepared_batch"

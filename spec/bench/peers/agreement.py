@@ -29,6 +29,6 @@ class Record:
         total = sum(float(norm(g)) ** 2 for g in self.gradients.values()) ** 0.5
         for name, ours in self.gradients.items():
             theirs = numpy.asarray(gradients[name])
-            if theirs.shape != ours.shape or not norm(theirs - ours) <= tolerance * (10 * norm(ours) + total):
+            if theirs.shape != ours.shape or not norm(theirs - ours) <= 10 * tolerance * (norm(ours) + 1e-4 * total):
                 raise SystemExit(f"{self.key}: the gradient of {name} has norm {norm(theirs):.6g}, ours {norm(ours):.6g}"
                                  f", their difference {norm(theirs - ours):.3g}")

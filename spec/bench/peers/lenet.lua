@@ -150,14 +150,16 @@ local function certify(print_row, time, key, net, x, how)
   print_row(key, "eager", seconds / how.draws / x:size(1))
 end
 
---- measure(print_row, time, wanted): the rows whose names are wanted: those above, with "dropout", "dense" and "certificate".
+--- measure(print_row, time, wanted): the rows whose names are wanted: those above, with "dropout", "dense" and
+--- "certificate".
 function lenet.measure(print_row, time, wanted)
   for _, name in ipairs { "plain", "gates", "matching", "evidential", "local", "dropout 5" } do
     if wanted(name:match "%a+") then measure(print_row, time, name) end
   end
   if wanted "dense" then measure_dense(print_row, time) end
   if not wanted "certificate" then return end
-  local net = nn.bayesian(dense { 784, 600, 600, 600, 10 }, { prior = 0.1, posterior_scale = 0.01, estimator = "local" })
+  local net = nn.bayesian(dense { 784, 600, 600, 600, 10 },
+    { prior = 0.1, posterior_scale = 0.01, estimator = "local" })
   certify(print_row, time, "certificate dense", net, pn.rand({ 1000, 784 }, o32), {})
   certify(print_row, time, "certificate convolutional", bayesian(nil, { estimator = "weights" }),
     pn.rand({ 1000, 1, 28, 28 }, o32), { weights = "all" })

@@ -81,8 +81,8 @@ for _, name in ipairs{"plain", "gates", "matching", "evidential", "local", "drop
   end
 end
 for _, what in ipairs{"step", "forward"} do
-  add{group = "lenet", key = "dense matching " .. what, title = "784-500-500-10 matching, batch 100, " .. what, unit = "us",
-    must = {peer = 1}, which = "replayed"}
+  add{group = "lenet", key = "dense matching " .. what, title = "784-500-500-10 matching, batch 100, " .. what,
+    unit = "us", must = {peer = 1}, which = "replayed"}
 end
 for _, name in ipairs{"dense", "convolutional"} do
   add{group = "lenet", key = "certificate " .. name, title = ("certificate, %s: an image and draw"):format(name),
