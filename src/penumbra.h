@@ -1366,8 +1366,8 @@ PN_API size_t pn_plan_memory(const pn_plan *p);
 /* ---- differential equations ----------------------------------------------------------------------
  * dy/dt = f(t, y, parameters) from y0 at the first time, with adaptive steps: by the Runge-Kutta pair of order 5(4) of
  * Dormand & Prince (Hairer, Norsett & Wanner I, II.4 to II.6) and its interpolant of order 4, or, for stiff systems, by
- * the Rosenbrock method RODASP of order 4(3) (Steinebach 1995; Hairer & Wanner II, VI.4) and its interpolant of order 3.
- * f is a plan, so that solving calls nobody:
+ * the Rosenbrock method RODASP of order 4(3) (Steinebach 1995; Hairer & Wanner II, VI.4) and its interpolant of order
+ * 3. f is a plan, so that solving calls nobody:
  *
  *     pn_capture_begin(c, 3, (pn_tensor *[]){t, y, theta}, in);        t 0-d, y of y0's shape, all float64
  *     pn_tensor *slope = pn_mul(c, pn_neg(c, in[2]), in[1]);

@@ -60,7 +60,8 @@ describe("checkpoints of a solution", function()
   it("give the bits of a stiff solution that is looked at here and there", function()
     local function solve(way)
       local k, y0 = pn.param(pn.tensor(1e4)), pn.param(pn.tensor { 0.3 })
-      local y = pn.odeint(function(t, y, rate) return rate * ((3 * t):cos() - y) end, y0, pn.tensor { 0, 0.02, 2.1, 60 },
+      local times = pn.tensor { 0, 0.02, 2.1, 60 }
+      local y = pn.odeint(function(t, y, rate) return rate * ((3 * t):cos() - y) end, y0, times,
         { method = "rosenbrock", gradient = way, parameters = { k }, rtol = 1e-7, atol = 1e-7 })
       local g = pn.grad((y * pn.tensor { { 1 }, { 2 }, { 3 }, { 4 } }):sum(), { y0, k })
       return { y:totable(), g[1]:totable(), g[2]:item() }

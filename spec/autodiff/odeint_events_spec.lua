@@ -76,7 +76,8 @@ describe("events", function()
 
   it("do not occur after the end, nor times within its step; before it they do", function()
     for _, method in ipairs(methods) do
-      local y, found = pn.odeint(function(_, y) return y * 0 + 1 end, pn.tensor { 0 }, pn.tensor { 0, 0.4, 0.6, 0.9, 2 },
+      local times = pn.tensor { 0, 0.4, 0.6, 0.9, 2 }
+      local y, found = pn.odeint(function(_, y) return y * 0 + 1 end, pn.tensor { 0 }, times,
         { first_step = 2, max_step = 2, method = method, events = {
           a = function(_, z) return z[1] - 0.7 end, b = { function(_, z) return z[1] - 0.5 end, terminal = true },
           c = function(t) return t - 0.3 end, d = function(t) return t - 0.6 end } })

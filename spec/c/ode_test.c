@@ -209,6 +209,42 @@ static void memory(void) {
   }
 }
 
+#define REFUSED(expected, call)                                                                                        \
+  do {                                                                                                                 \
+    CHECK(!(call) && pn_context_status(c) == (expected));                                                              \
+    pn_context_clear_error(c);                                                                                         \
+  } while (0)
+
+/* A solution, then a gradient, that a deadline ends between steps; what is there goes on to serve. */
+static void deadline(int way) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c);
+  pn_ode_config config = config_of(p, way);
+  config.max_steps = 2000000000;
+  config.max_step = 1e-8;
+  pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(2), 2), *times = pn_linspace(c, PN_FLOAT64, 0, 3, 2);
+  pn_tensor *k = pn_param(c, pn_scalar(c, PN_FLOAT64, 1)), *gradient, *again;
+  pn_context_set_deadline(c, 1e-3);
+  REFUSED(PN_CANCELLED, pn_odeint(c, p.f, way & CHECKPOINTS ? p.pullback : NULL, &config, y0, times, 1, &k));
+  pn_context_set_deadline(c, 0);
+  config.max_step = 3e-4; /* ten thousand */
+  pn_tensor *y = pn_slice(c, pn_odeint(c, p.f, p.pullback, &config, y0, times, 1, &k), 0, 0, 2, 1);
+  pn_tensor *loss = pn_sum(c, pn_square(c, y), PN_ALL, 0);
+  CHECK_STATUS(c, pn_grad(c, loss, 1, &k, 0, &gradient), PN_OK);
+  pn_context_set_deadline(c, 1e-9);
+  CHECK(pn_grad(c, loss, 1, &k, 0, &again) == PN_CANCELLED);
+  pn_context_clear_error(c);
+  pn_context_set_deadline(c, 0);
+  CHECK_STATUS(c, pn_grad(c, loss, 1, &k, 0, &again), PN_OK);
+  double a = 0, b = 1;
+  CHECK(pn_tensor_item(c, gradient, &a) == PN_OK && pn_tensor_item(c, again, &b) == PN_OK && a == b);
+  forget(p);
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
 /* Replays take no memory once the context's pool is warm. */
 static void steady(int way) {
   pn_context *c = pn_context_new(NULL);
@@ -230,12 +266,6 @@ static void steady(int way) {
   CHECK(pn_context_objects(c) == 0);
   pn_context_close(c);
 }
-
-#define REFUSED(expected, call)                                                                                        \
-  do {                                                                                                                 \
-    CHECK(!(call) && pn_context_status(c) == (expected));                                                              \
-    pn_context_clear_error(c);                                                                                         \
-  } while (0)
 
 static void misuse_of_plans(pn_context *c, plans p, pn_tensor *y, pn_tensor *times, pn_tensor *k, pn_tensor **many) {
   pn_ode_config config = config_of(p, IMPLICIT | EVENTS);
@@ -310,6 +340,7 @@ int main(void) {
   misuse();
   agree();
   memory();
+  for (int way = 0; way < WAYS; way++) deadline(way);
   for (int way = 0; way < WAYS; way++) {
     copies(way);
     steady(way);

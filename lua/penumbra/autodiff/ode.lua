@@ -297,8 +297,9 @@ end
 --- of order 4 at the times (Hairer, Norsett & Wanner, Solving Ordinary Differential Equations I, II.4 to II.6). It is
 --- explicit: a stiff system takes many short steps. rosenbrock is RODASP, of order 4(3), L-stable and stiffly accurate,
 --- with an interpolant of order 3 (Steinebach 1995; Hairer & Wanner, Solving Ordinary Differential Equations II, VI.4),
---- which is held to the tolerances, too, where it is used. Each step takes the Jacobian of f, [n, n] for n elements of y, and solves six
---- linear systems: y is one system, whatever its shape. f must then have second derivatives where gradients are wanted.
+--- which is held to the tolerances, too, where it is used. Each step takes the Jacobian of f, [n, n] for n elements of
+--- y, and solves six linear systems: y is one system, whatever its shape. f must then have second derivatives where
+--- gradients are wanted.
 ---
 --- The gradient is that of the discrete solution with its steps held as they were taken (Bock 1981); it has no gradient
 --- of its own. Too many or too short steps and values that are not finite are errors, which samplers take as density 0.
