@@ -171,6 +171,20 @@ describe("batch_bald", function()
     assert.truthy(batch.se > 0 and batch.se < 0.02)
   end)
 
+  it("is the same by parts of the outcomes as in one", function()
+    -- forty candidates at once need many parts; the last of a batch alone needs one
+    local draws = some_draws(7, 40, 10)
+    for _, outcomes in ipairs { 10000, 9 } do
+      local function options() return { outcomes = outcomes, draws = 2000, generator = pn.generator(3) } end
+      local batch = active.batch_bald(draws, 4, options())
+      local chosen = draws:take(2, batch.places)
+      local joint = active.joint_entropy(chosen, options())
+      assert.equal(outcomes == 10000, joint.exact)
+      near(joint.value + chosen:xlogy(chosen):sum(3):mean(1):sum():item(), batch.value, 1e-11, "value")
+      near(joint.se, batch.se, 1e-12, "se")
+    end
+  end)
+
   it("goes on where the product of probabilities underflows", function()
     local many = some_draws(5, 600, 3, "float32")
     local joint = active.joint_entropy(many, { draws = 50, generator = pn.generator(1) })
