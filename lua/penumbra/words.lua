@@ -41,7 +41,7 @@
 ---     baseline       what is taken from rewards before a gradient is made of them
 ---     gamma          by what a reward a step later counts less; how much of a prior drift is taken
 ---     discount_first whether the first reward does, too
----     gradient       how a resampling step passes gradients on, by name
+---     gradient       how a resampling step or a solver passes gradients on, by name
 ---     start          where something begins: values, or the way they are found, by name
 ---     init           what draws or sets the first values
 ---     split          share of the data, or where it is cut in two
