@@ -346,8 +346,8 @@ end
 ---              "milstein": strong 1, for noise whose motions commute (all but general noise do; that must)
 ---              "heun" (default for Stratonovich), "euler_heun": strong 1 where motions commute, else 1/2
 ---              "sra1": strong 3/2, additive noise
----              "reversible_heun": strong 1/2, additive 1; its steps can be undone
----              The last but sra1 solve equations of Stratonovich, and of Ito by the drift's correction.
+---              "reversible_heun": strong 1/2, with additive noise 1; its steps can be undone
+---              The three of Heun's solve equations of Stratonovich, and those of Ito by correcting the drift.
 --- step         length of the longest step; 0: one step from time to time. Steps between two times are equal.
 --- adaptive     false; true: steps that hold the difference between one step and two of half its length on the same
 ---              path, of which the two are taken, below atol + rtol |y| (1e-6, 1e-3; root mean square over a path's y,
