@@ -114,7 +114,8 @@ for _, k in ipairs(chosen) do
     end
     table.sort(values)
     local mean, _, se = experiment.moments(values)
-    return mean, se, values[(#values + 1) // 2]
+    local n = #values
+    return mean, se, n > 0 and (values[(n + 1) // 2] + values[n // 2 + 1]) / 2 or 0 / 0
   end
   local mse, se, median = column "mse"
   means[k] = mse
