@@ -173,11 +173,11 @@ describe("batch_bald", function()
 
   it("is the same by parts of the outcomes as in one", function()
     -- forty candidates at once need many parts; the last of a batch alone needs one
-    local many = some_draws(7, 40, 10)
+    local p = some_draws(7, 40, 10)
     for _, outcomes in ipairs { 10000, 9 } do
       local function options() return { outcomes = outcomes, draws = 2000, generator = pn.generator(3) } end
-      local batch = active.batch_bald(many, 4, options())
-      local chosen = many:take(2, batch.places)
+      local batch = active.batch_bald(p, 4, options())
+      local chosen = p:take(2, batch.places)
       local joint = active.joint_entropy(chosen, options())
       assert.equal(outcomes == 10000, joint.exact)
       near(joint.value + chosen:xlogy(chosen):sum(3):mean(1):sum():item(), batch.value, 1e-11, "value")

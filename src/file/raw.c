@@ -3,11 +3,12 @@
 ** NumPy's tofile writes).
 */
 #include <string.h>
+#include "../base/given.h"
 #include "file.h"
 
 static const pni_element_type *element_of_name(const char *name) {
   static const char *const npy[] = {"f8", "f4", "i8", "b1", "f2", "i4", "i2", "i1", "u8", "u4", "u2", "u1"};
-  for (size_t k = 0; name && k < sizeof npy / sizeof *npy; k++) {
+  for (size_t k = 0; k < sizeof npy / sizeof *npy; k++) {
     const pni_element_type *e = pni_element_npy(npy[k]);
     if (strcmp(pni_element_name(e), name) == 0) return e;
   }
@@ -36,19 +37,18 @@ static pn_tensor *read_raw(pni_source *s, const pni_element_type *e, int ndim, c
 
 pn_tensor *pn_load_raw(pn_context *c, const char *path, const char *element, int ndim, const int64_t *shape,
                        pn_dtype dtype) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "load_raw", element) || !PNI_LISTED(c, "load_raw", ndim, shape)) return NULL;
   const pni_element_type *e = element_of_name(element);
   pni_source s;
   if (!e) {
-    pni_fail(c, PN_DOMAIN, "load_raw: element must be the name of a type such as uint8 or float32, got %s",
-             element ? element : "NULL");
+    pni_fail(c, PN_DOMAIN, "load_raw: element must be the name of a type such as uint8 or float32, got %s", element);
     return NULL;
   }
   if ((unsigned)dtype > PN_BOOL) {
     pni_fail(c, PN_DTYPE, "load_raw: unknown dtype number %d", (int)dtype);
     return NULL;
   }
-  if (ndim < 0 || ndim > PN_MAX_DIMS || (ndim && !shape)) {
+  if (ndim > PN_MAX_DIMS) {
     pni_fail(c, PN_SHAPE, "load_raw: a shape of 0 to %d sizes is needed, got %d", PN_MAX_DIMS, ndim);
     return NULL;
   }
