@@ -305,8 +305,8 @@ static void files(void) {
 
 int main(void) {
   progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  static const char *const made[] = {"a.csv",      "a.npy", "a.npz", "a.idx", "a.raw", "a.safetensors", "filter.safetensors",
-                                     "script.lua", "saved"};
+  static const char *const made[] = {
+      "a.csv", "a.npy", "a.npz", "a.idx", "a.raw", "a.safetensors", "filter.safetensors", "script.lua", "saved"};
   setvbuf(stdout, NULL, _IOLBF, 0);
   make_folder();
   files();
