@@ -52,8 +52,8 @@ EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
 BENCH_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/bench/*.c))
 FUZZ_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/fuzz/*.c))
 PEERS := torch jax stan particles
-PACKAGES_torch = torch pyro-ppl batchbald_redux==2.0.5 pytagi==0.2.1
-PACKAGES_jax   = jax numpyro blackjax 'arviz<0.23' smcx cuthbert dynamax statsmodels
+PACKAGES_torch = torch pyro-ppl batchbald_redux==2.0.5 pytagi==0.2.1 torchsde
+PACKAGES_jax   = jax numpyro blackjax 'arviz<0.23' smcx cuthbert dynamax statsmodels diffrax
 PACKAGES_stan  = pystan 'setuptools<81' jax numpyro 'arviz<0.23'
 PACKAGES_particles = particles
 C_FILES     = $(shell find src spec examples -name '*.[ch]' -not -path '*/golden/*' 2>/dev/null | LC_ALL=C sort)

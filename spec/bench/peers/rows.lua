@@ -93,6 +93,11 @@ for _, r in ipairs{{"4 of 500", "all outcomes"}, {"4 of 2000", "all outcomes"}, 
     unit = "ms", must = {peer = 10}, dtype = "float64"}
 end
 
+for _, name in ipairs{"GBM Euler-Maruyama", "GBM Milstein", "Lorenz Euler-Maruyama", "Lorenz SRA1"} do
+  add{group = "stochastic", key = name, title = name .. ", 10^5 paths, a step of one", unit = "ns", per = 1e8,
+    must = {peer = 3}, dtype = "float32"}
+end
+
 for _, dtype in ipairs{"float32", "float64"} do
   local size = dtype == "float32" and 4 or 8
   for _, name in ipairs{"exp", "log", "tanh", "erf", "lgamma", "digamma"} do

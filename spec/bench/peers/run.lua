@@ -1,8 +1,8 @@
 --- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx,
---- dynamax, cuthbert, statsmodels, batchbald_redux and pytagi, the same work in one run, everyone held to one
+--- dynamax, cuthbert, statsmodels, batchbald_redux, pytagi, torchsde and diffrax, the same work in one run, everyone held to one
 --- processor. Prints a table and writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training sources residual lenet batchbald elementwise kalman gaussian
----                                               smc rbpf switching sampling inference sites distributions; all
+---   lua spec/bench/peers/run.lua [GROUP]...     training sources residual lenet batchbald stochastic elementwise
+---                                               kalman gaussian smc rbpf switching sampling inference sites distributions; all
 ---                                               without any; distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are and
 --- what each must reach. Time is processor time, the best of many rounds; ours and the peers take turns, and the best
@@ -15,14 +15,15 @@ local level = require "level"
 
 local PATIENCE = 1800 -- seconds for one program of a peer; XLA has been seen to stop for good on one thread
 local LEVELLED = {training = true, elementwise = true, kalman = true}
-local GROUPS = {"training", "sources", "residual", "lenet", "batchbald", "elementwise", "kalman", "gaussian", "smc",
-  "rbpf", "switching", "sampling", "inference", "sites", "distributions"}
+local GROUPS = {"training", "sources", "residual", "lenet", "batchbald", "stochastic", "elementwise", "kalman",
+  "gaussian", "smc", "rbpf", "switching", "sampling", "inference", "sites", "distributions"}
 local TURNS = {training = 2, elementwise = 2, kalman = 2, switching = 2}
 local SCALES = {ns = 1e9, us = 1e6, ms = 1e3, MB = 1e-6} -- of seconds and bytes
 local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles", "smcx", "dynamax", "cuthbert",
-  "statsmodels", "batchbald_redux", "pytagi"}
+  "statsmodels", "batchbald_redux", "pytagi", "torchsde", "diffrax"}
 -- The environment that each peer's programs run in, by their first word; the others': "jax".
-local HOMES = {torch = "torch", pyro = "torch", particles = "particles", stan = "stan", redux = "torch", tagi = "torch"}
+local HOMES = {torch = "torch", pyro = "torch", particles = "particles", stan = "stan", redux = "torch", tagi = "torch",
+  torchsde = "torch"}
 
 local function shell(command)
   local pipe = assert(io.popen(command))
