@@ -1,9 +1,9 @@
 --- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx,
---- dynamax, cuthbert, statsmodels, batchbald_redux, pytagi, torchsde and diffrax, the same work in one run, everyone held to one
---- processor. Prints a table and writes BUILD/bench-peers.json.
+--- dynamax, cuthbert, statsmodels, batchbald_redux, pytagi, torchsde and diffrax, the same work in one run, everyone
+--- held to one processor. Prints a table and writes BUILD/bench-peers.json.
 ---   lua spec/bench/peers/run.lua [GROUP]...     training sources residual lenet batchbald stochastic elementwise
----                                               kalman gaussian smc rbpf switching sampling inference sites distributions; all
----                                               without any; distributions:gamma,beta only these
+---                                               kalman gaussian smc rbpf switching sampling inference sites
+---                                               distributions; all without any; distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are and
 --- what each must reach. Time is processor time, the best of many rounds; ours and the peers take turns, and the best
 --- of the turns counts. The groups in LEVELLED run at every processor level (level.lua), the others at the best one.

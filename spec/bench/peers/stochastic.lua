@@ -1,6 +1,6 @@
---- Stochastic differential equations of `make bench-peers`: 1,000 steps of many paths, float32: dX = 0.5 X dt + 0.3 X dW
---- from 1 to time 1, and Lorenz's attractor with noise of size 1 on each number, to time 0.1. The peers' means of the
---- ends are held to the exact one or to ours.
+--- Stochastic differential equations of `make bench-peers`: 1,000 steps of many paths, float32: dX = 0.5 X dt +
+--- 0.3 X dW from 1 to time 1, and Lorenz's attractor with noise of size 1 on each number, to time 0.1. The peers' means
+--- of the ends are held to ours.
 local pn = require "penumbra"
 
 local o32 <const> = { dtype = "float32" }
