@@ -33,7 +33,7 @@ void *pni_test_object(lua_State *L, int i, const pni_object_type *kind) {
 }
 
 void *pni_new_object(lua_State *L, const pni_object_type *kind) {
-  pni_make_room(L);
+  if (kind != &pni_tensor_kind) pni_make_room(L); /* tensors are told when they are there */
   void *object = lua_newuserdatauv(L, kind->size, kind->values);
   memset(object, 0, kind->size);
   lua_rawgetp(L, LUA_REGISTRYINDEX, kind);
