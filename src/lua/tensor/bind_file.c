@@ -27,14 +27,6 @@ static holder *new_holder(lua_State *L) { return pni_new_object(L, &kind); }
 
 static const char *check_path(lua_State *L, const char *where) { return pni_check_text(L, 1, where, "path"); }
 
-/* After a failure for lack of memory: collects what Lua has dropped; true if the call is worth a second try. */
-static bool try_again(lua_State *L, pn_context *c, int *tries) {
-  if (pn_context_status(c) != PN_NOMEM || (*tries)++) return false;
-  pn_context_clear_error(c);
-  lua_gc(L, LUA_GCCOLLECT, 0);
-  return true;
-}
-
 /* ---- one tensor ---- */
 
 typedef struct {
@@ -66,7 +58,7 @@ static int push_loaded(lua_State *L, const request *r) {
     size_t mark = pn_scope_open(c);
     b->t = pn_tensor_ref(load_tensor(c, r));
     pn_scope_close(c, mark);
-  } while (!b->t && try_again(L, c, &tries));
+  } while (!b->t && pni_again(L, c, &tries));
   if (!b->t) return pni_push_failure(L, c);
   pn_tensor *t = b->t;
   b->t = NULL;
@@ -198,7 +190,7 @@ static int l_load_csv_text(lua_State *L) {
   holder *h = new_holder(L);
   int tries = 0;
   do h->cells = pn_load_csv_text(c, r.path, &r.csv, &h->names);
-  while (!h->cells && try_again(L, c, &tries));
+  while (!h->cells && pni_again(L, c, &tries));
   if (!h->cells) return pni_push_failure(L, c);
   push_names(L, h->cells);
   push_names(L, h->names);
@@ -215,7 +207,7 @@ static int push_archive(lua_State *L, const char *path, loader load) {
   holder *h = new_holder(L);
   int tries = 0;
   do h->archive = load(c, path);
-  while (!h->archive && try_again(L, c, &tries));
+  while (!h->archive && pni_again(L, c, &tries));
   const pn_archive *a = h->archive;
   if (!a) return pni_push_failure(L, c);
   int n = pn_archive_count(a) > 1 << 20 ? 1 << 20 : (int)pn_archive_count(a);
