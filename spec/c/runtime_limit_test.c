@@ -122,6 +122,7 @@ static pn_runtime *runtime_of(setting *s, const char *file) {
   CHECK_INT(pn_runtime_new(&cfg, &s->rt), PN_OK);
   give_core(s->rt);
   CHECK_INT(pn_runtime_set_number(s->rt, "seed", (double)soak_seed()), PN_OK);
+  CHECK_INT(pn_runtime_set_number(s->rt, "soak", getenv("PN_SOAK") ? 1 : 0), PN_OK);
   CHECK_INT(pn_runtime_run_file(s->rt, file), PN_OK);
   CHECK_STR(pn_runtime_message(s->rt), "");
   return s->rt;

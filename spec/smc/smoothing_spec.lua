@@ -118,7 +118,7 @@ describe("smoothing by particles", function()
       assert.near(means[t], mean[t], 1e-12)
       assert.near(variances[t], variance[t], 1e-12)
     end
-    local f = make { num_particles = 500, batch_shape = { 40 }, trace = false }
+    local f = make { num_particles = 250, batch_shape = { 40 }, trace = false }
     f:run(ys, { record = true })
     assert_two_filter(f:smooth { method = "two_filter" }, mean, variance, 0.01)
     local asked = {}
@@ -147,7 +147,7 @@ describe("smoothing by particles", function()
     for t = 1, T do
       mean[t] = mean[t] + shift[t]
     end
-    local f = pn.smc.filter { num_particles = 500, batch_shape = { 40 }, trace = false,
+    local f = pn.smc.filter { num_particles = 250, batch_shape = { 40 }, trace = false,
       prior = function() return dist.normal(0, 1) end,
       transition = function(x, _, input) return dist.normal(x * A + input, Q) end,
       observation = function(x) return dist.normal(x, R) end }
@@ -159,7 +159,7 @@ describe("smoothing by particles", function()
     pn.seed(7)
     local a, q, h, r = pn.tensor { { 0.9, 0.3 }, { -0.2, 0.8 } }, pn.tensor { 0.5, 0.4 }, pn.tensor { 1, 0.5 }, 0.7
     local y = pn.randn({ 6 }, { generator = pn.generator(6) })
-    local f = pn.smc.filter { num_particles = 500, batch_shape = { 40 }, trace = false,
+    local f = pn.smc.filter { num_particles = 250, batch_shape = { 40 }, trace = false,
       prior = function() return dist.normal(pn.zeros { 2 }, 1):independent(1) end,
       transition = function(x) return dist.normal(x:matmul(a:transpose(1, 2)), q):independent(1) end,
       observation = function(x) return dist.normal((x * h):sum(-1), r) end }
@@ -171,8 +171,8 @@ describe("smoothing by particles", function()
       f:reset()
       f:run(some, { record = true })
       local result = f:smooth { method = "two_filter" }
-      assert.same({ steps, 500, 40, 2 }, result.state:shape())
-      assert.same({ steps, 500, 40 }, result.log_weights:shape())
+      assert.same({ steps, 250, 40, 2 }, result.state:shape())
+      assert.same({ steps, 250, 40 }, result.log_weights:shape())
       assert.same({ steps, 40, 2 }, result.mean:shape())
       local function near(got, want)
         local off, error = (got:mean(2) - want):abs(), got:std(2) / math.sqrt(40)
@@ -181,8 +181,8 @@ describe("smoothing by particles", function()
       end
       near(result.mean, exact_one.mean)
       assert.has_error(function()
-        f:smooth { method = "two_filter", artificial = function() return dist.normal(pn.zeros { 500, 40, 2 }, 1) end }
-      end, ("smooth: artificial(%d) must have log densities [500, 40], got [500, 40, 2]"):format(steps))
+        f:smooth { method = "two_filter", artificial = function() return dist.normal(pn.zeros { 250, 40, 2 }, 1) end }
+      end, ("smooth: artificial(%d) must have log densities [250, 40], got [250, 40, 2]"):format(steps))
       near(result.square - result.mean:square(), exact_one.cov:diagonal())
     end
   end)
@@ -226,7 +226,7 @@ describe("smoothing by particles", function()
 
   it("smooths discrete states by two filters, given an artificial law", function()
     pn.seed(8)
-    local f = pn.smc.filter { num_particles = 500, batch_shape = { 40 }, trace = false,
+    local f = pn.smc.filter { num_particles = 250, batch_shape = { 40 }, trace = false,
       prior = function() return dist.bernoulli(0.5) end,
       transition = function(x) return dist.bernoulli(x * 0.7 + 0.1) end,
       observation = function(x) return dist.normal(x, R) end }
