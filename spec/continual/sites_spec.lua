@@ -31,10 +31,23 @@ local function logistic()
 end
 
 describe("sites", function()
-  it("have the sums of the optimum", function()
-    local s = logistic()
-    assert(math.abs(1 + s.precision:sum():item() - 2.60437740) < 1e-8)
-    assert(math.abs(s.precision_mean:sum():item() - 1.02453826) < 1e-8)
+  -- At the optimum prior and sites multiply to q, whose moments quadrature found by themselves.
+  it("of one logistic weight are those by quadrature, and multiply to the optimum", function()
+    local g = golden.logistic
+    local exact, _, q = logistic()
+    assert.near(1 / g.variance, 1 + exact.precision:sum():item(), 1e-9)
+    assert.near(g.mean / g.variance, exact.precision_mean:sum():item(), 1e-9)
+    local net, draws = nn.linear(1, 1, { bias = false }), 200000
+    for k, estimator in ipairs { "reparametrised", "hessian" } do
+      local s, terms = continual.sites(net, column(g.x), pn.tensor(g.y), { likelihood = "bernoulli", posterior = q,
+        draws = draws, estimator = estimator, generator = pn.generator(k) })
+      -- one draw of a gradient is below |x|, one of g eps / scale below |x| / scale
+      local width = pn.tensor(g.x):abs():unsqueeze(2) * (6 / draws ^ 0.5)
+      assert(((s.precision - exact.precision):abs() / width):max():item() < g.variance ^ -0.5)
+      assert(((s.precision_mean - exact.precision_mean):abs() / width):max():item() < 1 + g.variance ^ -0.5)
+      assert(((terms.expected_log_likelihood - pn.tensor(g.expected)):abs() / width:squeeze(2)):max():item()
+        < g.variance ^ 0.5)
+    end
   end)
 
   -- Mpmath gives the same at 25 digits, the fifth as -0.70461304.
