@@ -22,8 +22,8 @@ local function running()
   return file and file:close() and n
 end
 
--- f() with one thread, and with each of counts (COUNTS), from the same place of the generator. sharded: it must have been
--- dealt.
+-- f() with one thread, and with each of counts (COUNTS), from the same place of the generator. sharded: it must have
+-- been dealt.
 local function check(what, f, sharded, counts)
   local before = pn.threads()
   pn.threads(1)
@@ -97,7 +97,8 @@ local large = {
   diag_embed = { shapes = { { 307, 29 } } },
   avg_pool2d = { shapes = { { 129, 9, 20, 21 } }, kernel = 2, stride = { 1, 2 }, count_include_pad = false },
 }
--- Rows whose elements cost much, dealt to three threads alone: as few as a loop still deals to threads, which is above 32768 (src/tensor/shape.c).
+-- Rows whose elements cost much, dealt to three threads alone: as few as a loop still deals, which is above 32768
+-- (src/tensor/shape.c).
 local slow = { polygamma = true, gammaincinv = true, gammainccinv = true, gammainc = true, gammaincc = true,
   expintx = true, betaincinv = true, betainc = true, betaincc = true, von_mises_icdf = true, von_mises_cdf = true,
   bernoulli_kl_inverse = true }

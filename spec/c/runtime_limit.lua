@@ -296,6 +296,7 @@ end
 
 -- Every function and method of the core on large tensors, strings and lists: each on a third of them, in turns; on all
 -- under `make soak`.
+local whole = rawget(_G, "soak") == 1
 local turn = 0
 local N = 1 << 20
 local numbers = pn.linspace(0.01, 0.99, N)
@@ -328,10 +329,10 @@ local function large_inputs(prefix, t)
       end
       turn = turn + 1
       for i, a in ipairs(first) do
-        if soak == 1 or (i + turn) % 3 == 0 then enter_one("input ", i, a) end
+        if whole or (i + turn) % 3 == 0 then enter_one("input ", i, a) end
       end
       for i, b in ipairs(second) do
-        if soak == 1 or (i + turn) % 3 == 0 then enter_one("a matrix and input ", i, first[2], b) end
+        if whole or (i + turn) % 3 == 0 then enter_one("a matrix and input ", i, first[2], b) end
       end
     end
   end

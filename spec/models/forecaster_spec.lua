@@ -126,7 +126,9 @@ describe("a forecaster", function()
         end
         local function loss() return m:loss(b, { generator = pn.generator(1) }) end
         local slope = 0
-        for k, grad in ipairs(pn.grad(loss(), list)) do slope = slope + (grad and (grad * way[k]):sum():item() or 0) end
+        for k, grad in ipairs(pn.grad(loss(), list)) do
+          slope = slope + (grad and (grad * way[k]):sum():item() or 0)
+        end
         local function along(h)
           for k, p in ipairs(list) do p:set(at[k] + way[k] * h) end
           return loss():item()

@@ -1,5 +1,5 @@
---- Every option of a forecaster and of its fit changes what comes out: each stands here beside another value of it, which
---- must not give the bits of the first. An option that is new and not here fails.
+--- Every option of a forecaster and of its fit changes what comes out: each stands here beside another value of it,
+--- which must not give the bits of the first. An option that is new and not here fails.
 local pn = require "penumbra"
 
 local NAN = 0 / 0
@@ -20,8 +20,8 @@ end
 -- is changed for both, or what makes that}, or {same = true}.
 local kinds = {}
 
-local of_all = { size = 2, covariates = 1, series = 5, embedding = 2, features = 3, scaling = "standard", least_scale = 5,
-  dtype = "float32" }
+local of_all = { size = 2, covariates = 1, series = 5, embedding = 2, features = 3, scaling = "standard",
+  least_scale = 5, dtype = "float32" }
 local function kind(name, base, changes)
   kinds[name] = { base = with({ size = 1, covariates = 2, series = 4, embedding = 3, features = 4, scaling = "change" },
     base), changes = with(of_all, changes) }
@@ -66,7 +66,8 @@ kind("kvae", { latent = 2, state = 3, base = 2, units = 3, hidden = { 4 }, belie
   reconstruction = 0.3, jitter = 1e-3, init = { value = { emission = 1 } } })
 kind("vssm", { latent = 3, units = 4, hidden = { 4 }, flows = 1, flow_hidden = { 3 }, num_particles = 5,
   conditioning = "semi", prefix = 2 }, { latent = 4, units = 3, hidden = { value = { 5 } }, flows = 2,
-  flow_hidden = { value = { 4 } }, num_particles = 6, conditioning = { "partial", by = { prefix = ABSENT } }, prefix = 3, markov = false,
+  flow_hidden = { value = { 4 } }, num_particles = 6, prefix = 3, markov = false,
+  conditioning = { "partial", by = { prefix = ABSENT } },
   bidirectional = { same = true }, -- follows from conditioning; another one is an error
   posterior = "state", transition = "highway", gain = "shared", floor = 0.5, output = "student_t",
   mean = "first", noise = "network", noise_scale = 1, layers = 2, activation = "relu", init = "he", warmup = 3 })
@@ -111,7 +112,8 @@ local function outcome(name, o, fit, series, other)
   pn.seed(5)
   local m = pn.models[name](o)
   local b = with(batch_of(o), other or {})
-  local h = m:fit(with({ series = series or b, steps = 3, lr = 0.01, decay = 0.1, seed = 4, compile = false }, fit or {}))
+  local h = m:fit(with({ series = series or b, steps = 3, lr = 0.01, decay = 0.1, seed = 4, compile = false },
+    fit or {}))
   local list = {}
   for k, v in ipairs(h.history) do list[k] = ("%a"):format(v) end
   pn.seed(6)
