@@ -121,7 +121,8 @@ describe("a forecaster", function()
         local g, list = pn.generator(12), m:parameters()
         local way, at = {}, {}
         for k, p in ipairs(list) do -- (not where biases of 0 meet an input of 0: leaky_relu has a kink there)
-          way[k], at[k] = pn.randn(p:shape(), { generator = g }), p:detach() + pn.randn(p:shape(), { generator = g }) * 0.05
+          way[k] = pn.randn(p:shape(), { generator = g })
+          at[k] = p:detach() + pn.randn(p:shape(), { generator = g }) * 0.05
           p:set(at[k])
         end
         local function loss() return m:loss(b, { generator = pn.generator(1) }) end
