@@ -79,8 +79,8 @@ local function exact(m, o)
   local k2 = system(m, o, s2, U[2])
   mean, var = predicted(mean, var, k2)
   local forecast = ((log_w - one):exp() * (k2.c * mean + k2.d)):sum():item()
-  mean, var, log_p = updated(mean, var, k2, Y[2])
-  log_w = log_w + log_p
+  local after = table.pack(updated(mean, var, k2, Y[2]))
+  mean, log_w = after[1], log_w + after[3]
   local two = log_w:logsumexp():item()
   local w = (log_w - two):exp()
   return { one = one, two = two, forecast = forecast, mean = (w * mean):sum():item(),
