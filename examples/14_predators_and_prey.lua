@@ -49,7 +49,7 @@ local model = pn.model(function(m, y)
   m:observe("y", dist.log_normal(h:log(), error_of_it):independent(2), y)
 end)
 
-local posterior = pn.nuts(model, { data = { counts }, chains = 2, dense = true, warmup = quick and 120 or 500,
+local posterior = pn.nuts(model, { data = { counts }, chains = 2, metric = "dense", warmup = quick and 120 or 500,
   draws = quick and 100 or 1000 })
 print(("%d draws in %.1f s, %d divergences"):format(posterior.draws.error:numel(), posterior.seconds,
   posterior.divergences))

@@ -1427,9 +1427,19 @@ PN_API pn_tensor *pn_odeint(pn_context *c, pn_plan *f, pn_plan *pullback, const 
  * iterations a call makes. */
 typedef struct pn_sampler pn_sampler;
 
+/* The form of the inverse mass matrix; what it is estimated by: draws and gradients (Fisher divergence), or the variances
+ * of draws as in Stan; the windows that it is estimated in. */
+typedef enum pn_metric { PN_METRIC_DIAGONAL = 1, PN_METRIC_LOW_RANK, PN_METRIC_DENSE } pn_metric;
+typedef enum pn_metric_estimator { PN_ESTIMATOR_FISHER = 1, PN_ESTIMATOR_STAN } pn_metric_estimator;
+typedef enum pn_warmup_schedule { PN_SCHEDULE_OVERLAPPING = 1, PN_SCHEDULE_STAN } pn_warmup_schedule;
+
 typedef struct pn_sampler_config {
-  int chains, warmup, draws; /* 0: 4, 1000, 1000; iterations are per chain; warmup -1: none */
-  int dense;                 /* 1: a dense mass matrix, else diagonal */
+  int chains, draws;         /* iterations are per chain; 0: 4, 1000 */
+  int warmup;                /* -1: none; 0: 300, or as many more, up to four times that, as chains take to agree;
+                                1000 with Stan's schedule */
+  int metric;                /* PN_METRIC_...; 0: low rank */
+  int estimator;             /* PN_ESTIMATOR_...; 0: Fisher */
+  int schedule;              /* PN_SCHEDULE_...; 0: overlapping */
   int max_depth;             /* of the no-U-turn sampler: 2^max_depth - 1 leapfrogs at most; 0: 10 */
   int max_steps;             /* above 0: trajectories of so many leapfrogs instead */
   double target_accept;      /* mean acceptance that the step size is adapted to; 0: 0.8 */
@@ -1456,7 +1466,11 @@ PN_API pn_tensor *pn_sampler_draws(pn_context *c, const pn_sampler *s);
 /* Of each draw [chains, draws, 7]: log density, mean acceptance, step size, depth of the trajectory, leapfrogs, 1 where
  * it diverged, energy. Scoped. */
 PN_API pn_tensor *pn_sampler_statistics(pn_context *c, const pn_sampler *s);
-/* The inverse mass matrices [chains, n] or [chains, n, n]. Scoped. */
+/* Iterations of warm-up: what config said, or as many as they are to be so far. */
+PN_API int pn_sampler_warmup(const pn_sampler *s);
+/* Evaluations of the density and its gradient so far, of all chains, warm-up included. */
+PN_API int64_t pn_sampler_gradients(const pn_sampler *s);
+/* The inverse mass matrices: diagonals [chains, n], else [chains, n, n]. Scoped. */
 PN_API pn_tensor *pn_sampler_metric(pn_context *c, const pn_sampler *s);
 
 /* Of draws [chains, draws, m] (float64, at least 4 draws a chain) a row for each of the m quantities, [m, 9]: mean,

@@ -32,10 +32,10 @@
 --- Learning
 ---     lr             learning rate
 ---     optimiser      of pn.optim
----     schedule       of the rate: a function of the step, or a name of pn.optim's
+---     schedule       of the rate: a function of the step, or a name of pn.optim's; of a warm-up's windows, by name
 ---     decay          by what something shrinks or forgets, a step
 ---     compile        whether the step is captured and replayed
----     estimator      which estimate of an objective or a gradient, by name
+---     estimator      which estimate of an objective, a gradient or a metric, by name
 ---     objective      what is maximised, by name
 ---     loss           a function of data that gives what is minimised
 ---     baseline       what is taken from rewards before a gradient is made of them
@@ -168,6 +168,7 @@
 ---     hold           whether later steps go on seeing the prefix
 ---     history        what is kept of earlier steps: whether, or how many
 ---     mixing         share of steps of another kind
+---     metric         form of the mass matrix of a Hamiltonian sampler, by name
 ---     target_accept  share of proposals that an adapted sampler takes
 ---     level, trend, seasonal, period    of a structural series
 --- Pictures

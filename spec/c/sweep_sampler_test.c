@@ -53,7 +53,7 @@ static bool sampling(pn_context *c, const void *data) {
   pn_plan *plan = make_plan(c);
   pn_sampler *s = pn_sampler_new(c, plan, config, plan ? pn_zeros(c, PN_FLOAT64, 2, n) : NULL, NULL);
   pn_tensor *draws = NULL;
-  bool done = s && pn_sampler_run(c, s, 1000) == PN_OK && (draws = pn_sampler_draws(c, s)) &&
+  bool done = s && pn_sampler_run(c, s, 5000) == PN_OK && (draws = pn_sampler_draws(c, s)) &&
               pn_sampler_statistics(c, s) && pn_sampler_metric(c, s) && pn_draws_summary(c, draws);
   pn_sampler_free(s);
   pn_plan_unref(plan);
@@ -116,11 +116,13 @@ static bool from_script(pn_context *c, const void *data) {
 
 int main(void) {
   static const pn_sampler_config runs[] = {{.chains = 2, .warmup = 22, .draws = 6},
-                                           {.chains = 2, .warmup = 22, .draws = 6, .dense = 1},
+                                           {.chains = 2, .warmup = 22, .draws = 6, .metric = PN_METRIC_DENSE},
+                                           {.chains = 2, .warmup = 22, .draws = 6, .metric = PN_METRIC_DIAGONAL},
+                                           {.chains = 2, .warmup = 22, .draws = 6, .schedule = PN_SCHEDULE_STAN},
                                            {.chains = 3, .warmup = -1, .draws = 6, .max_steps = 3}};
   sweep("plan_copy, plan_map", copies, NULL);
   sweep("population", populations, NULL);
-  for (int k = 0; k < 3; k++) sweep("sampler", sampling, &runs[k]);
+  for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) sweep("sampler", sampling, &runs[k]);
   sweep("targets", targets, NULL);
   sweep("runtime_target", from_script, NULL);
   CHECK_DONE();

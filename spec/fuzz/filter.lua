@@ -267,7 +267,8 @@ local function population()
 end
 
 local function settings()
-  local o = { chains = random(3), warmup = random(0, 30), draws = random(30), dense = chance(0.5),
+  local o = { chains = random(3), warmup = random(0, 30), draws = random(30), metric = one { "diagonal", "low_rank", "dense" },
+    estimator = one { "fisher", "stan" }, schedule = one { "overlapping", "stan" },
     max_depth = random(4), max_steps = random(8), target_accept = 0.8, step_size = one { 0, 0.1 },
     radius = one { 0, 2 } }
   for _, name in ipairs { "chains", "warmup", "draws", "target_accept", "step_size", "radius" } do
@@ -292,7 +293,7 @@ local function chains()
   for _ = 1, 3 do
     -- more than there are where these are few: nothing but a limit ends the others
     method(s, "run", (o.draws > 30 or o.warmup > 30 or chance(0.8)) and random(30) or one(integers))
-    method(s, one { "draws", "statistics", "metric", "iteration", "finished" })
+    method(s, one { "draws", "statistics", "metric", "iteration", "finished", "warmup", "gradients" })
   end
 end
 

@@ -172,7 +172,7 @@ add {
     local squares = yy - (b * xy):sum() * 2 + (b * xx:matmul(b)):sum() + (intercept - mean):square() * n
     m:factor("y", -n * sigma:log() - squares / (sigma * sigma * 2))
   end),
-  settings = { dense = true, target_accept = 0.9 },
+  settings = { target_accept = 0.9 },
 }
 
 add {
@@ -194,7 +194,6 @@ add {
       m:observe("y", dist.normal(alpha + beta * x, sigma), y)
     end)
   end),
-  settings = { dense = true },
 }
 
 -- ---- series ----
@@ -406,7 +405,7 @@ add {
     m:observe("y", dist.log_normal(z:log(), sigma):independent(2), y)
   end),
   settings = { init = { theta = pn.tensor { 0.5, 0.03, 0.8, 0.03 }, z_init = pn.tensor { 30, 4 },
-    sigma = pn.tensor { 0.3, 0.3 } }, dense = true },
+    sigma = pn.tensor { 0.3, 0.3 } } },
 }
 
 add {

@@ -1,11 +1,11 @@
 --- Sampling from the posterior of a model by Hamiltonian Monte Carlo.
 ---
----     local p = pn.nuts(model, {data = {x, y}, chains = 4, warmup = 1000, draws = 1000})
+---     local p = pn.nuts(model, {data = {x, y}, chains = 4, draws = 1000})
 ---     print(p)
 ---
 --- A transition is replayed in C; chains run in threads, each with a copy of the log density's plan, and give the
---- same draws whatever their number. Warm-up follows Stan: step size by dual averaging, mass matrix from the draws of
---- windows that double.
+--- same draws whatever their number. In the warm-up the step size follows the acceptance by dual averaging, the mass
+--- matrix the draws and their gradients in two overlapping windows, or, by name, as Stan does it.
 -- help: pn
 local core = require "penumbra.core"
 local options = require "penumbra.options"
@@ -18,8 +18,9 @@ local nuts = {}
 
 local LOOK = 0.1 -- seconds between two looks at the progress line
 
-local common = { data = options.optional "table", chains = 4, warmup = 1000, draws = 1000, dense = false,
-  target_accept = 0.8, init = options.any(false), radius = 2, generator = options.optional(),
+local common = { data = options.optional "table", chains = 4, warmup = options.optional "number", draws = 1000,
+  metric = options.choice("low_rank", "diagonal", "dense"), estimator = options.choice("fisher", "stan"),
+  schedule = options.choice("overlapping", "stan"), target_accept = 0.8, init = options.any(false), radius = 2, generator = options.optional(),
   progress = options.optional() }
 
 local function with(more)
@@ -52,12 +53,21 @@ local function start_of(o, t)
   return z:unsqueeze(1):broadcast_to({ o.chains, t.size }):contiguous()
 end
 
+-- What was an option of its own.
+local function refuse_dense(where, given)
+  if type(given) == "table" and given.dense ~= nil then
+    core.error(("%s: dense is an option no more: write metric = 'dense' (or 'low_rank', 'diagonal')"):format(where))
+  end
+end
+
 local function sample(where, m, o, more)
   if not model.is(m) then
     core.error(("%s: needs a model (pn.model), got %s"):format(where, type(m)))
   end
   is_whole(where, "chains", o.chains, 1)
-  is_whole(where, "warmup", o.warmup, 0)
+  if o.warmup then
+    is_whole(where, "warmup", o.warmup, 0)
+  end
   is_whole(where, "draws", o.draws, 4)
   local args = model.packed(o.data)
   local t = target.new(m, args, o.generator, true):repeated()
@@ -69,37 +79,44 @@ local function sample(where, m, o, more)
     t:from_start(gradient, o.radius, o.generator)
   end
   local clock = core.clock()
-  local settings = { chains = o.chains, warmup = o.warmup > 0 and o.warmup or -1, draws = o.draws, dense = o.dense,
-    target_accept = o.target_accept, radius = o.radius }
+  local settings = { chains = o.chains, warmup = o.warmup == 0 and -1 or o.warmup, draws = o.draws, metric = o.metric,
+    estimator = o.estimator, schedule = o.schedule, target_accept = o.target_accept, radius = o.radius }
   for key, value in pairs(more) do
     settings[key] = value
   end
   local sampler = core.new_sampler(gradient, settings, init, o.generator)
   do
-    local bar <close> = progress.asked(o.progress, { total = o.warmup + o.draws, label = where })
-    local block = bar and 1 or o.warmup + o.draws
+    local bar <close> = progress.asked(o.progress, { total = sampler:warmup() + o.draws, label = where })
+    local block = bar and 1 or math.maxinteger
     while not sampler:finished() do
       local before = sampler:iteration()
       local began = core.clock()
       sampler:run(block)
-      block = core.clock() - began < LOOK / 2 and block * 2 or block
+      block = bar and core.clock() - began < LOOK / 2 and block * 2 or block
       if bar then
-        bar:step(sampler:iteration() - before, "", before < o.warmup and "warm-up" or "sampling")
+        bar.total = sampler:warmup() + o.draws
+        bar:step(sampler:iteration() - before, "", before < sampler:warmup() and "warm-up" or "sampling")
       end
     end
   end
   return posterior.new { model = m, args = args, target = t, unconstrained = sampler:draws(),
-    statistics = sampler:statistics(), metric = sampler:metric(), seconds = core.clock() - clock,
-    max_depth = more.max_depth }
+    statistics = sampler:statistics(), warmup = sampler:warmup(), gradients = sampler:gradients(),
+    seconds = core.clock() - clock, max_depth = more.max_depth }
 end
 
 --- nuts(model, options) -> a posterior (pn.help "penumbra.infer.posterior"): the no-U-turn sampler.
 ---
 --- data           list of the model's arguments after m
 --- chains         4
---- warmup, draws  iterations per chain: 1000 for adaptation, which are not kept, and 1000 that are.
----                A plate takes all its rows here, whatever its batch
---- dense          true: a dense mass matrix, for strongly correlated variables
+--- draws          1000, iterations per chain that are kept
+--- warmup         iterations per chain for adaptation before them: exactly so many. Unless given 300, and by 300 more up
+---                to 1200 while the chains' windows disagree (split R-hat above 1.1); p.warmup tells how many they were
+--- metric         form of the mass matrix: "low_rank" (a diagonal and up to 64 directions, of n k operations a leapfrog),
+---                "diagonal", "dense" (n^2)
+--- estimator      what it is made of: "fisher", draws and gradients, by the least Fisher divergence (Seyboldt, Carlson &
+---                Carpenter 2026), exact for a normal posterior; or "stan", the draws' covariance
+--- schedule       windows: "overlapping", two that overlap, from every draw; or "stan", windows that double (then the
+---                warm-up is 1000 unless given)
 --- target_accept  0.8; nearer to 1 takes shorter steps
 --- max_depth      10: trajectories of at most 2^10 - 1 leapfrogs
 --- init           table site -> value from which all chains start; else uniform on (-radius, radius) in the
@@ -109,6 +126,7 @@ end
 ---
 --- A plate takes all its rows here, whatever its batch. Hoffman & Gelman 2014; Betancourt 2017.
 function nuts.nuts(m, given)
+  refuse_dense("nuts", given)
   local o = options.check("nuts", given, nuts_options)
   is_whole("nuts", "max_depth", o.max_depth, 1)
   return sample("nuts", m, o, { max_depth = o.max_depth })
@@ -116,6 +134,7 @@ end
 
 --- hmc(model, options): trajectories of `steps` leapfrogs, one acceptance each; other options as pn.nuts has them.
 function nuts.hmc(m, given)
+  refuse_dense("hmc", given)
   local o = options.check("hmc", given, hmc_options)
   is_whole("hmc", "steps", o.steps, 1)
   return sample("hmc", m, o, { max_steps = o.steps })

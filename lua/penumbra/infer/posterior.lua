@@ -14,7 +14,7 @@
 ---     p.warnings                   what speaks against these draws; printed with them
 ---     p.statistics                 of each draw [chains, draws]: log_density, accept, step_size, depth, leapfrogs,
 ---                                  divergent, energy
----     p.divergences p.e_bfmi p.seconds
+---     p.divergences p.e_bfmi p.seconds p.warmup (iterations a chain) p.gradients (of all chains, warm-up included)
 -- help: pn, methods p
 local core = require "penumbra.core"
 local data = require "penumbra.data"
@@ -178,8 +178,8 @@ local function warn_of_trajectories(self, max_depth, add)
   end
   local deep = max_depth and self.statistics.depth:ge(max_depth):to("float64"):sum():item() or 0
   if deep > 0 then
-    add("%d of %d transitions reached max_depth = %d: correlated or badly scaled variables (dense = true)", deep, total,
-      max_depth)
+    add("%d of %d transitions reached max_depth = %d: correlated or badly scaled variables (metric = "
+      .. "'dense', or a longer warmup)", deep, total, max_depth)
   end
   for k, v in ipairs(self.e_bfmi) do
     if v < 0.3 then
@@ -469,8 +469,8 @@ function methods:save(path)
   local evidence = self.log_evidence
   return data.save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
     statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth, particles = self.particles,
-    log_evidence = evidence and evidence.value, log_evidence_error = evidence and evidence.se },
-      { format = "penumbra posterior" })
+    log_evidence = evidence and evidence.value, log_evidence_error = evidence and evidence.se,
+    warmup = self.warmup, gradients = self.gradients }, { format = "penumbra posterior" })
 end
 
 local class = { __name = "posterior", __index = core.namespace("a posterior", methods) }
@@ -478,12 +478,12 @@ local class = { __name = "posterior", __index = core.namespace("a posterior", me
 function class.__tostring(self)
   local n = self.statistics.accept:numel()
   local text = ("%s\n%d %s in %.1f s"):format(tostring(self:summary(self.latent)), n, self.particles and "particles"
-    or ("draws of %d chains"):format(self.chains), self.seconds)
+    or ("draws of %d chains%s"):format(self.chains, self.warmup and (" after %d of warm-up"):format(self.warmup) or ""),
+    self.seconds)
   if self.log_evidence then
     text = ("%s, log evidence %.4f"):format(text, self.log_evidence.value)
-    if self.log_evidence.se then
-      text = ("%s, standard error %.2g"):format(text, self.log_evidence.se)
-    end
+    local se = self.log_evidence.se
+    text = se and ("%s, standard error %.2g"):format(text, se) or text
   end
   for _, warning in ipairs(self.warnings) do
     text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)
@@ -567,7 +567,8 @@ local posterior_file = saved.file {
     local fields = { unconstrained = z, draws = form.map(form.tensor {}), statistics = form.any,
       seconds = form.number { least = 0 }, max_depth = form.optional(form.whole(0)),
       particles = form.optional(form.boolean), log_evidence = form.optional(form.number()),
-      log_evidence_error = form.optional(form.number { least = 0 }) }
+      log_evidence_error = form.optional(form.number { least = 0 }), warmup = form.optional(form.whole(0)),
+      gradients = form.optional(form.whole(0)) }
     if #form.misfits(found.unconstrained, z) == 0 then
       fields.statistics = statistics_form(found.unconstrained, found.statistics)
     end
@@ -624,7 +625,8 @@ saved.restored_by(posterior_file, function(path, given)
   end
   local self = posterior.new { model = m, args = args, target = t, unconstrained = found.unconstrained,
     statistics = found.statistics, seconds = found.seconds, max_depth = found.max_depth, particles = found.particles,
-    log_evidence = found.log_evidence, log_evidence_error = found.log_evidence_error }
+    log_evidence = found.log_evidence, log_evidence_error = found.log_evidence_error, warmup = found.warmup,
+    gradients = found.gradients }
   local why = misfit(self, found)
   if why then
     return nil, "restore: the file is of another model: " .. why, "domain"

@@ -2,7 +2,6 @@
 ** hamiltonian.c: energies, momenta and the leapfrog. Neal, MCMC using Hamiltonian dynamics (2011); Betancourt,
 ** A conceptual introduction to Hamiltonian Monte Carlo (2017).
 */
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
 #include "hamiltonian.h"
@@ -31,6 +30,7 @@ int64_t pni_density_size(const pn_plan *plan) {
 
 pn_status pni_chain_evaluate(pni_chain *h, pni_point *p) {
   if (pni_is_over(h->c)) return h->status = PN_CANCELLED;
+  h->gradients++;
   return h->status = pni_density_at(h->c, &h->density, h->metric.n, p->z, &p->log_density, p->gradient);
 }
 
@@ -44,29 +44,11 @@ double pni_chain_uniform(pni_chain *h) {
   return h->uniform[--h->left];
 }
 
-/* With M^-1 = L L^T, M = L^-T L^-1, so p = L^-T u. */
 void pni_chain_refresh(pni_chain *h, double *p) {
-  const pni_metric *m = &h->metric;
-  pni_fill_normal_f64(h->rng.key, h->rng.position, 0, (uint64_t)m->n, p);
-  h->rng.position += pni_fill_positions(PNI_FILL_NORMAL_F64, (uint64_t)m->n);
-  if (m->dense)
-    cblas_dtrsv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)m->n, m->factor, (int)m->n, p, 1);
-  else
-    for (int64_t i = 0; i < m->n; i++) p[i] /= sqrt(m->inverse[i]);
-}
-
-void pni_metric_velocity(const pni_metric *m, const double *p, double *out) {
-  if (m->dense)
-    cblas_dsymv(CblasRowMajor, CblasLower, (int)m->n, 1, m->inverse, (int)m->n, p, 1, 0, out, 1);
-  else
-    for (int64_t i = 0; i < m->n; i++) out[i] = m->inverse[i] * p[i];
-}
-
-double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity) {
-  double sum = 0;
-  pni_metric_velocity(m, p, velocity);
-  for (int64_t i = 0; i < m->n; i++) sum += p[i] * velocity[i];
-  return sum / 2;
+  uint64_t n = (uint64_t)h->metric.n;
+  pni_fill_normal_f64(h->rng.key, h->rng.position, 0, n, p);
+  h->rng.position += pni_fill_positions(PNI_FILL_NORMAL_F64, n);
+  pni_metric_colour(&h->metric, p);
 }
 
 pn_status pni_chain_leapfrog(pni_chain *h, pni_point *p, double step, double *velocity) {

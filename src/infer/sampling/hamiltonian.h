@@ -1,7 +1,7 @@
 /*
 ** hamiltonian.h: the motion that Hamiltonian Monte Carlo follows: positions z, momenta p ~ normal(0, M), energy
 **   H(z, p) = -log density(z) + p^T M^-1 p / 2.
-** The inverse of the mass matrix M is an estimate of the covariance of z, diagonal or dense.
+** The inverse of the mass matrix M (mass_matrix.h) is an estimate of the covariance of z.
 ** A chain has a context, a density, a generator and memory of its own, so chains run in threads;
 ** after the first step it allocates nothing.
 */
@@ -9,6 +9,7 @@
 #define PN_INFER_SAMPLING_HAMILTONIAN_H
 
 #include "../../autodiff/replay/plan.h"
+#include "mass_matrix.h"
 
 /* z [n] -> log density, gradient [n]: a plan of the chain's context, or else a host's function. */
 typedef struct pni_density {
@@ -31,19 +32,14 @@ typedef struct pni_point {
   double log_density;
 } pni_point;
 
-typedef struct pni_metric {
-  int64_t n;
-  bool dense;
-  double *inverse; /* M^-1: [n], or [n, n] row-major */
-  double *factor;  /* dense: lower Cholesky factor L of M^-1 */
-} pni_metric;
-
 /* Counters and settings of one transition. */
 typedef struct pni_transition {
-  double accept; /* mean acceptance probability over the trajectory */
+  double accept;    /* mean acceptance probability min(1, e^D) over the trajectory, D the gain of energy */
+  double symmetric; /* mean of 2 min(1, e^D) / (1 + e^D), the same for D and -D */
   double energy;
   int depth, leapfrogs;
   bool divergent;
+  bool moved;
 } pni_transition;
 
 typedef struct pni_chain {
@@ -59,6 +55,7 @@ typedef struct pni_chain {
   double step;    /* of the leapfrog */
   int max_depth;  /* 2^max_depth - 1 leapfrogs at most */
   int max_steps;  /* static trajectories: leapfrogs each; 0: doubled until they turn */
+  int64_t gradients; /* evaluations of the density so far */
   pn_status status;
 } pni_chain;
 
@@ -71,10 +68,6 @@ int64_t pni_density_size(const pn_plan *plan);
 pn_status pni_chain_evaluate(pni_chain *h, pni_point *p);
 /* p ~ normal(0, M) */
 void pni_chain_refresh(pni_chain *h, double *p);
-/* out = M^-1 p */
-void pni_metric_velocity(const pni_metric *m, const double *p, double *out);
-/* Kinetic energy p^T M^-1 p / 2; `velocity` is scratch. */
-double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity);
 /* One leapfrog step of size `step` (negative: backwards); `velocity` is scratch. */
 pn_status pni_chain_leapfrog(pni_chain *h, pni_point *p, double step, double *velocity);
 /* Uniform on (0, 1]. */

@@ -8,7 +8,10 @@
 #include "adaptation.h"
 #include "sampler.h"
 
-enum { STATISTICS = 7, TRIES = 100 };
+enum { STATISTICS = 7, TRIES = 100, WARMUP = 300, STAN_WARMUP = 1000, LENGTHENED = 4 };
+
+/* Chains agree, and with themselves, when R-hat is below. */
+static const double AGREEMENT = 1.1;
 
 typedef struct {
   pni_chain h;
@@ -22,6 +25,9 @@ typedef struct {
 struct pn_sampler {
   pn_context *c;
   pn_sampler_config set;
+  pni_adaptation_plan plan;
+  int warmup; /* iterations; plan.most at most */
+  int look;   /* the iteration at which more may be added, 0: none */
   int64_t n;
   int64_t room; /* numbers in a chain's memory */
   chain *chain;
@@ -33,17 +39,22 @@ static pn_status read_config(pn_context *c, const pn_sampler_config *given, pn_s
   static const pn_sampler_config absent = {0};
   *set = given ? *given : absent;
   if (set->chains == 0) set->chains = 4;
-  if (set->warmup == 0) set->warmup = 1000;
-  if (set->warmup == -1) set->warmup = 0;
+  if (set->metric == 0) set->metric = PN_METRIC_LOW_RANK;
+  if (set->estimator == 0) set->estimator = PN_ESTIMATOR_FISHER;
+  if (set->schedule == 0) set->schedule = PN_SCHEDULE_OVERLAPPING;
   if (set->draws == 0) set->draws = 1000;
   if (set->max_depth == 0) set->max_depth = 10;
   if (set->target_accept == 0) set->target_accept = 0.8;
   if (set->radius == 0) set->radius = 2;
   if (set->chains < 1 || set->chains > 1024)
     return pni_fail(c, PN_DOMAIN, "sampler: chains must be 1 to 1024, got %d", set->chains);
-  if (set->warmup < 0 || set->draws < 1)
+  if (set->warmup < -1 || set->draws < 1)
     return pni_fail(c, PN_DOMAIN, "sampler: warmup and draws must be positive, got %d and %d", set->warmup, set->draws);
-  if (set->warmup > INT_MAX - set->draws)
+  if (set->metric < 0 || set->metric > PN_METRIC_DENSE || set->estimator < 0 || set->estimator > PN_ESTIMATOR_STAN ||
+      set->schedule < 0 || set->schedule > PN_SCHEDULE_STAN)
+    return pni_fail(c, PN_DOMAIN, "sampler: metric, estimator and schedule must be PN_METRIC_, PN_ESTIMATOR_ and "
+                                  "PN_SCHEDULE_ values, got %d, %d and %d", set->metric, set->estimator, set->schedule);
+  if (set->warmup > INT_MAX - set->draws || set->draws > INT_MAX - LENGTHENED * STAN_WARMUP)
     return pni_fail(c, PN_DOMAIN, "sampler: warmup and draws must be at most %d in all, got %d and %d", INT_MAX,
                     set->warmup, set->draws);
   if (set->max_depth < 1 || set->max_depth > 20)
@@ -58,6 +69,17 @@ static pn_status read_config(pn_context *c, const pn_sampler_config *given, pn_s
   return PN_OK;
 }
 
+/* The default may become LENGTHENED times as long; Stan's schedule is laid out beforehand. */
+static void plan_warmup(pn_sampler *s) {
+  bool given = s->set.warmup != 0, stan = s->set.schedule == PN_SCHEDULE_STAN;
+  s->warmup = s->set.warmup > 0 ? s->set.warmup : given ? 0 : stan ? STAN_WARMUP : WARMUP;
+  s->plan = (pni_adaptation_plan){.warmup = s->warmup,
+                                  .most = given || stan ? s->warmup : LENGTHENED * s->warmup,
+                                  .estimator = s->set.estimator,
+                                  .schedule = s->set.schedule,
+                                  .target = s->set.target_accept};
+}
+
 /* ---- making ---- */
 
 static double *take(double **from, size_t n) {
@@ -67,8 +89,9 @@ static double *take(double **from, size_t n) {
 }
 
 static int64_t room_of(const pn_sampler *s) {
-  int64_t metric = s->set.dense ? pni_times(2, pni_times(s->n, s->n)) : s->n;
-  int64_t work = pni_plus(pni_trajectory_room(s->n, s->set.max_depth), pni_adaptation_room(s->n, s->set.dense));
+  int64_t metric = pni_metric_room(s->n, s->set.metric);
+  int64_t work = pni_plus(pni_trajectory_room(s->n, s->set.max_depth),
+                          pni_adaptation_room(s->n, s->set.metric, &s->plan));
   int64_t draws = pni_times(s->set.draws, pni_plus(s->n, STATISTICS));
   return pni_plus(pni_plus(pni_times(5, s->n), metric), pni_plus(work, draws));
 }
@@ -79,21 +102,15 @@ static void lay_out(const pn_sampler *s, chain *k) {
   pni_chain *h = &k->h;
   h->at = (pni_point){take(&m, n), NULL, take(&m, n), -INFINITY};
   h->here = (pni_point){take(&m, n), take(&m, n), take(&m, n), -INFINITY};
-  h->metric = (pni_metric){.n = s->n, .dense = s->set.dense != 0};
-  h->metric.inverse = take(&m, s->set.dense ? n * n : n);
-  if (s->set.dense) h->metric.factor = take(&m, n * n);
-  for (size_t i = 0; i < n; i++) {
-    h->metric.inverse[s->set.dense ? i * n + i : i] = 1;
-    if (s->set.dense) h->metric.factor[i * n + i] = 1;
-  }
+  pni_metric_start(&h->metric, s->n, s->set.metric, take(&m, (size_t)pni_metric_room(s->n, s->set.metric)));
   h->work = take(&m, (size_t)pni_trajectory_room(s->n, s->set.max_depth));
-  double *adaptation = take(&m, (size_t)pni_adaptation_room(s->n, s->set.dense));
+  double *adaptation = take(&m, (size_t)pni_adaptation_room(s->n, s->set.metric, &s->plan));
   k->draws = take(&m, (size_t)s->set.draws * n);
   k->statistics = m;
   h->max_depth = s->set.max_depth;
   h->max_steps = s->set.max_steps;
   h->step = s->set.step_size > 0 ? s->set.step_size : 1;
-  pni_adaptation_start(&k->adaptation, h, s->set.warmup, s->set.target_accept, adaptation);
+  pni_adaptation_start(&k->adaptation, h, &s->plan, adaptation);
 }
 
 /* A chain's failure becomes the caller's. */
@@ -167,10 +184,12 @@ pn_sampler *pni_sampler_new(pn_context *c, const pni_density *d, int64_t n, cons
   pni_object_born(c);
   if (read_config(c, config, &s->set) == PN_OK) {
     s->n = n;
+    plan_warmup(s);
     s->room = room_of(s);
     s->chain = pni_failed(c) ? NULL : pni_calloc_array(c, s->set.chains, sizeof *s->chain);
     pn_tensor *from = s->chain && start && check_start(c, s, start) == PN_OK ? pni_contiguous(c, start) : NULL;
     if (!pni_failed(c)) make_chains(c, s, d, from ? pni_data(from) : NULL, rng);
+    if (s->plan.most > s->warmup && !pni_failed(c)) s->look = pni_adaptation_settled(&s->chain->adaptation);
     pn_tensor_unref(from);
   }
   if (!pni_failed(c)) return s;
@@ -205,7 +224,7 @@ void pn_sampler_free(pn_sampler *s) {
 /* ---- running ---- */
 
 static void keep(const pn_sampler *s, chain *k, const pni_transition *t) {
-  int64_t at = k->iteration - s->set.warmup;
+  int64_t at = k->iteration - s->warmup;
   const pni_chain *h = &k->h;
   memcpy(k->draws + at * s->n, h->at.z, (size_t)s->n * sizeof *k->draws);
   double row[STATISTICS] = {h->at.log_density, t->accept, h->step, t->depth, t->leapfrogs, t->divergent, t->energy};
@@ -228,8 +247,8 @@ static pn_status iterate(const pn_sampler *s, chain *k) {
     h->rng = rng;
     return status;
   }
-  if (k->iteration < s->set.warmup)
-    pni_adapt(&k->adaptation, h, k->iteration, t.accept);
+  if (k->iteration < s->warmup)
+    pni_adapt(&k->adaptation, h, k->iteration, &t);
   else
     keep(s, k, &t);
   k->iteration++;
@@ -256,12 +275,19 @@ int pn_sampler_iteration(const pn_sampler *s) {
   return least;
 }
 
-int pn_sampler_finished(const pn_sampler *s) { return s ? pn_sampler_iteration(s) == s->set.warmup + s->set.draws : 0; }
+int pn_sampler_finished(const pn_sampler *s) { return s ? pn_sampler_iteration(s) == s->warmup + s->set.draws : 0; }
 
-pn_status pn_sampler_run(pn_context *c, pn_sampler *s, int n) {
-  if (!PNI_GIVEN(c, "sampler_run", s) || pni_refuse_capture(c, "a sampler", "run it outside")) return c->status;
-  int end = s->set.warmup + s->set.draws, now = pn_sampler_iteration(s);
-  job j = {s, n < end - now ? now + (n > 0 ? n : 0) : end};
+int pn_sampler_warmup(const pn_sampler *s) { return s ? s->warmup : 0; }
+
+int64_t pn_sampler_gradients(const pn_sampler *s) {
+  int64_t sum = 0;
+  for (int k = 0; s && k < s->set.chains; k++) sum += s->chain[k].h.gradients;
+  return sum;
+}
+
+/* All chains up to iteration `until`. */
+static pn_status run_until(pn_context *c, pn_sampler *s, int until) {
+  job j = {s, until};
   for (int k = 0; k < s->set.chains; k++) {
     s->chain[k].h.status = PN_OK;
     pn_context_clear_error(s->chain[k].h.c);
@@ -272,10 +298,68 @@ pn_status pn_sampler_run(pn_context *c, pn_sampler *s, int n) {
   return PN_OK;
 }
 
+/* Count, mean and sum of squares of number i in one half of a chain's foreground window: what the background has, or
+ * what it has not. */
+static double half_of(const pni_window *w, int later, int64_t i, double *mean, double *square) {
+  const pni_moments *f = w->fore, *b = w->back;
+  double nf = (double)f->count, nb = (double)b->count, n = nf - nb;
+  if (later) {
+    *mean = b->mean_x[i];
+    *square = b->square_x[i];
+    return nb;
+  }
+  *mean = (nf * f->mean_x[i] - nb * b->mean_x[i]) / n;
+  double apart = *mean - b->mean_x[i];
+  *square = f->square_x[i] - b->square_x[i] - n * nb / nf * apart * apart;
+  return n;
+}
+
+/* Split R-hat of number i over the chains' windows, those of unequal length weighed alike. */
+static double r_hat(const pn_sampler *s, int64_t i) {
+  int halves = 2 * s->set.chains;
+  double sum = 0, within = 0, between = 0, mean, square, length = 0;
+  for (int k = 0; k < halves; k++) {
+    double n = half_of(&s->chain[k / 2].adaptation.draws, k % 2, i, &mean, &square);
+    if (!(n >= 2)) return INFINITY;
+    sum += mean / halves;
+    within += square / (n - 1) / halves;
+    length += n / halves;
+  }
+  for (int k = 0; k < halves; k++) {
+    half_of(&s->chain[k / 2].adaptation.draws, k % 2, i, &mean, &square);
+    between += (mean - sum) * (mean - sum) / (halves - 1);
+  }
+  return sqrt((length - 1) / length + between / within);
+}
+
+/* All chains have come to s->look: is the warm-up to be longer? */
+static void look(pn_sampler *s) {
+  bool agree = true;
+  for (int64_t i = 0; i < s->n; i++) agree &= r_hat(s, i) < AGREEMENT;
+  s->look = 0;
+  if (agree) return;
+  s->warmup += s->plan.warmup;
+  for (int k = 0; k < s->set.chains; k++) pni_adaptation_extend(&s->chain[k].adaptation, s->plan.warmup);
+  if (s->warmup < s->plan.most) s->look = pni_adaptation_settled(&s->chain->adaptation);
+}
+
+pn_status pn_sampler_run(pn_context *c, pn_sampler *s, int n) {
+  if (!PNI_GIVEN(c, "sampler_run", s) || pni_refuse_capture(c, "a sampler", "run it outside")) return c->status;
+  int now = pn_sampler_iteration(s), left = n > 0 ? n : 0;
+  int until = left < INT_MAX - now ? now + left : INT_MAX;
+  for (bool again = true; again;) {
+    int end = s->warmup + s->set.draws;
+    again = s->look && s->look < until;
+    if (run_until(c, s, again ? s->look : until < end ? until : end)) return c->status;
+    if (s->look && pn_sampler_iteration(s) == s->look) look(s);
+  }
+  return PN_OK;
+}
+
 /* ---- results ---- */
 
 static int64_t kept(const pn_sampler *s) {
-  int n = pn_sampler_iteration(s) - s->set.warmup;
+  int n = pn_sampler_iteration(s) - s->warmup;
   return n > 0 ? n : 0;
 }
 
@@ -304,7 +388,15 @@ pn_tensor *pn_sampler_statistics(pn_context *c, const pn_sampler *s) {
 
 pn_tensor *pn_sampler_metric(pn_context *c, const pn_sampler *s) {
   if (!PNI_GIVEN(c, "sampler_metric", s)) return NULL;
-  size_t field = offsetof(chain, h) + offsetof(pni_chain, metric) + offsetof(pni_metric, inverse);
-  pn_tensor *t = gather(c, s, s->set.dense ? s->n : 1, s->n, field);
-  return s->set.dense ? t : pn_squeeze(c, t, 1);
+  bool diagonal = s->set.metric == PN_METRIC_DIAGONAL;
+  pni_spec spec = {.dtype = PN_FLOAT64, .ndim = diagonal ? 2 : 3, .shape = {s->set.chains, s->n, s->n}};
+  pn_tensor *t = pni_failed(c) ? NULL : pni_scoped(c, pni_tensor_new(c, &spec));
+  for (int k = 0; t && k < s->set.chains; k++) {
+    const pni_metric *m = &s->chain[k].h.metric;
+    if (diagonal)
+      memcpy((double *)pni_data(t) + k * s->n, m->inverse, (size_t)s->n * sizeof(double));
+    else
+      pni_metric_matrix(m, (double *)pni_data(t) + k * s->n * s->n);
+  }
+  return t;
 }

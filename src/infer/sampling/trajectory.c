@@ -24,7 +24,7 @@ enum { PART_ARRAYS = 7 };
 
 typedef struct {
   pni_chain *h;
-  double start_energy, sum_accept, direction;
+  double start_energy, sum_accept, sum_symmetric, direction;
   pni_transition *t;
   double *free; /* what is left of work */
   double *scratch;
@@ -75,6 +75,12 @@ static bool apart(const run *r, const double *v_first, const double *v_last, con
 /* With probability e^(b - a): a's proposal gives way to b's. */
 static bool prefer(run *r, double a, double b) { return b > a || pni_chain_uniform(r->h) < exp(b - a); }
 
+/* 2 min(1, e^gain) / (1 + e^gain) */
+static double symmetric(double gain) {
+  double least = exp(-fabs(gain));
+  return 2 * least / (1 + least);
+}
+
 /* One leapfrog: a part of one point. False if it diverges. */
 static bool leaf(run *r, part *s) {
   pni_chain *h = r->h;
@@ -86,6 +92,7 @@ static bool leaf(run *r, part *s) {
   r->t->divergent = gain < -DIVERGENT;
   s->log_weight = gain;
   r->sum_accept += gain > 0 ? 1 : exp(gain);
+  r->sum_symmetric += symmetric(gain);
   copy(r, s->v_last, s->v_first);
   copy(r, s->p_first, h->here.p);
   copy(r, s->p_last, h->here.p);
@@ -144,7 +151,10 @@ static bool extend(run *r, end *ends, double *rho, double *log_weight, pni_point
   bool good = grow(r, r->t->depth, &s);
   if (good) {
     r->t->depth++;
-    if (prefer(r, *log_weight, s.log_weight)) copy_point(r, sample, &s.proposal);
+    if (prefer(r, *log_weight, s.log_weight)) {
+      copy_point(r, sample, &s.proposal);
+      r->t->moved = true;
+    }
     *log_weight = log_add(*log_weight, s.log_weight);
     /* the old trajectory from its far end to the seam, then the new part */
     const end *far = &ends[1 - way], *seam = &ends[way];
@@ -171,6 +181,7 @@ static pn_status no_u_turn(run *r) {
   if (h->status) return h->status;
   copy_point(r, &h->at, &sample);
   r->t->accept = r->sum_accept / r->t->leapfrogs;
+  r->t->symmetric = r->sum_symmetric / r->t->leapfrogs;
   return PN_OK;
 }
 
@@ -185,7 +196,9 @@ static pn_status fixed_length(run *r) {
     if (r->t->divergent) break;
   }
   r->t->accept = r->t->divergent ? 0 : gain > 0 ? 1 : exp(gain);
-  if (!r->t->divergent && pni_chain_uniform(h) < exp(gain)) copy_point(r, &h->at, &h->here);
+  r->t->symmetric = r->t->divergent ? 0 : symmetric(gain);
+  r->t->moved = !r->t->divergent && pni_chain_uniform(h) < exp(gain);
+  if (r->t->moved) copy_point(r, &h->at, &h->here);
   return PN_OK;
 }
 

@@ -3,6 +3,7 @@
 ** that it can show how far they are.
 */
 #include <limits.h>
+#include <string.h>
 #include "../message.h"
 #include "../penumbra_lua.h"
 
@@ -26,12 +27,28 @@ static pn_sampler *self(lua_State *L) {
   return b->s;
 }
 
-static const char *const fields[] = {"chains",    "warmup",        "draws",     "dense",  "max_depth",
-                                     "max_steps", "target_accept", "step_size", "radius", NULL};
+static const char *const fields[] = {"chains", "draws",     "warmup",    "metric",        "estimator",
+                                     "schedule", "max_depth", "max_steps", "target_accept", "step_size",
+                                     "radius", NULL};
+
+/* What the values of metric, estimator and schedule are called, from 1 on. */
+static const char *const metrics[] = {"diagonal", "low_rank", "dense", NULL};
+static const char *const estimators[] = {"fisher", "stan", NULL};
+static const char *const schedules[] = {"overlapping", "stan", NULL};
+static const char *const *const names_of[] = {NULL, NULL, NULL, metrics, estimators, schedules};
+
+/* The value on the top of the stack of one of the options that have names; 0 where it is none of them. */
+static int named(lua_State *L, const char *const *names) {
+  const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+  for (int k = 0; names[k]; k++)
+    if (strcmp(text, names[k]) == 0) return k + 1;
+  return lua_isnil(L, -1) ? 0 : -1;
+}
 
 static double number_of(lua_State *L, int table, int field) {
   pni_get_raw(L, table, fields[field]);
-  double v = lua_isboolean(L, -1) ? lua_toboolean(L, -1) : lua_tonumber(L, -1);
+  const char *const *names = field < 6 ? names_of[field] : NULL;
+  double v = names ? named(L, names) : lua_tonumber(L, -1);
   lua_pop(L, 1);
   return v;
 }
@@ -45,10 +62,10 @@ static int l_new(lua_State *L) {
   lua_settop(L, 4);
   pn_plan *plan = pni_check_plan(L, 1);
   pni_check_plain_options(L, 2, "sampler", fields);
-  double v[9];
+  double v[11];
   for (int k = 0; fields[k]; k++) v[k] = number_of(L, 2, k);
-  pn_sampler_config config = {whole(v[0]), whole(v[1]), whole(v[2]), whole(v[3]), whole(v[4]),
-                              whole(v[5]), v[6],        v[7],        v[8]};
+  pn_sampler_config config = {whole(v[0]), whole(v[1]), whole(v[2]), whole(v[3]), whole(v[4]), whole(v[5]),
+                              whole(v[6]), whole(v[7]), v[8],        v[9],        v[10]};
   pn_tensor *start = lua_isnil(L, 3) ? NULL : pni_check_tensor(L, 3);
   pn_rng *rng = pni_check_rng(L, 4);
   box *b = pni_new_object(L, &kind);
@@ -68,6 +85,8 @@ static int l_run(lua_State *L) {
 
 static int l_finished(lua_State *L) { return lua_pushboolean(L, pn_sampler_finished(self(L))), 1; }
 static int l_iteration(lua_State *L) { return lua_pushinteger(L, pn_sampler_iteration(self(L))), 1; }
+static int l_warmup(lua_State *L) { return lua_pushinteger(L, pn_sampler_warmup(self(L))), 1; }
+static int l_gradients(lua_State *L) { return lua_pushinteger(L, pn_sampler_gradients(self(L))), 1; }
 
 static int l_draws(lua_State *L) {
   pn_sampler *s = self(L);
@@ -92,7 +111,7 @@ static int l_summary(lua_State *L) {
 
 static const luaL_Reg methods[] = {{"run", l_run},     {"finished", l_finished},     {"iteration", l_iteration},
                                    {"draws", l_draws}, {"statistics", l_statistics}, {"metric", l_metric},
-                                   {NULL, NULL}};
+                                   {"warmup", l_warmup}, {"gradients", l_gradients},   {NULL, NULL}};
 
 void pni_open_sampler(lua_State *L) {
   lua_pushcfunction(L, l_new);

@@ -1,0 +1,101 @@
+/*
+** mass_matrix.c: what a mass matrix does to momenta. With M^-1 = R R^T, momenta p = R^-T u; for low rank
+** R = diag(s) [I + U^T (L^1/2 - I) U], so that a product costs n k operations.
+*/
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+#include "mass_matrix.h"
+
+enum { MOST_DIRECTIONS = 64 };
+
+int64_t pni_metric_most(int64_t n) { return n < MOST_DIRECTIONS ? n : MOST_DIRECTIONS; }
+
+int64_t pni_metric_room(int64_t n, int kind) {
+  int64_t most = pni_metric_most(n);
+  if (kind == PN_METRIC_DENSE) return pni_times(2, pni_times(n, n));
+  return kind == PN_METRIC_LOW_RANK ? pni_plus(pni_times(n, most + 3), 2 * most) : n;
+}
+
+void pni_metric_start(pni_metric *m, int64_t n, int kind, double *memory) {
+  *m = (pni_metric){.n = n, .kind = kind, .most = pni_metric_most(n), .inverse = memory};
+  if (kind == PN_METRIC_DENSE) {
+    m->factor = memory + n * n;
+  } else if (kind == PN_METRIC_LOW_RANK) {
+    m->scale = memory + n;
+    m->direction = m->scale + n;
+    m->stretch = m->direction + n * m->most;
+    m->scratch = m->stretch + m->most;
+  }
+  for (int64_t i = 0; i < n; i++) m->inverse[kind == PN_METRIC_DENSE ? i * n + i : i] = 1;
+  for (int64_t i = 0; i < n && m->factor; i++) m->factor[i * n + i] = 1;
+  for (int64_t i = 0; i < n && m->scale; i++) m->scale[i] = 1;
+}
+
+void pni_metric_set_diagonal(pni_metric *m, const double *inverse) {
+  int64_t n = m->n;
+  m->rank = 0;
+  if (m->kind != PN_METRIC_DENSE) {
+    memcpy(m->inverse, inverse, (size_t)n * sizeof *inverse);
+    for (int64_t i = 0; i < n && m->scale; i++) m->scale[i] = sqrt(inverse[i]);
+    return;
+  }
+  memset(m->inverse, 0, (size_t)(n * n) * sizeof *inverse);
+  memset(m->factor, 0, (size_t)(n * n) * sizeof *inverse);
+  for (int64_t i = 0; i < n; i++) {
+    m->inverse[i * n + i] = inverse[i];
+    m->factor[i * n + i] = sqrt(inverse[i]);
+  }
+}
+
+/* x = (I + U^T (L^power - I) U) x */
+static void stretch(const pni_metric *m, double power, double *x) {
+  double *part = m->scratch + m->n;
+  if (!m->rank) return;
+  cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)m->rank, (int)m->n, 1, m->direction, (int)m->n, x, 1, 0, part, 1);
+  for (int64_t k = 0; k < m->rank; k++) part[k] *= (power == 1 ? m->stretch[k] : pow(m->stretch[k], power)) - 1;
+  cblas_dgemv(CblasRowMajor, CblasTrans, (int)m->rank, (int)m->n, 1, m->direction, (int)m->n, part, 1, 1, x, 1);
+}
+
+void pni_metric_velocity(const pni_metric *m, const double *p, double *out) {
+  if (m->kind == PN_METRIC_DENSE) {
+    cblas_dsymv(CblasRowMajor, CblasLower, (int)m->n, 1, m->inverse, (int)m->n, p, 1, 0, out, 1);
+  } else if (m->kind == PN_METRIC_LOW_RANK && m->rank) {
+    for (int64_t i = 0; i < m->n; i++) m->scratch[i] = m->scale[i] * p[i];
+    stretch(m, 1, m->scratch);
+    for (int64_t i = 0; i < m->n; i++) out[i] = m->scale[i] * m->scratch[i];
+  } else {
+    for (int64_t i = 0; i < m->n; i++) out[i] = m->inverse[i] * p[i];
+  }
+}
+
+void pni_metric_colour(const pni_metric *m, double *p) {
+  if (m->kind == PN_METRIC_DENSE) {
+    cblas_dtrsv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)m->n, m->factor, (int)m->n, p, 1);
+  } else {
+    if (m->kind == PN_METRIC_LOW_RANK) stretch(m, -0.5, p);
+    for (int64_t i = 0; i < m->n; i++) p[i] /= sqrt(m->inverse[i]);
+  }
+}
+
+double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity) {
+  double sum = 0;
+  pni_metric_velocity(m, p, velocity);
+  for (int64_t i = 0; i < m->n; i++) sum += p[i] * velocity[i];
+  return sum / 2;
+}
+
+void pni_metric_matrix(const pni_metric *m, double *out) {
+  int64_t n = m->n;
+  if (m->kind == PN_METRIC_DENSE) {
+    memcpy(out, m->inverse, (size_t)(n * n) * sizeof *out);
+    return;
+  }
+  memset(out, 0, (size_t)(n * n) * sizeof *out);
+  for (int64_t i = 0; i < n; i++) out[i * n + i] = m->inverse[i];
+  for (int64_t k = 0; k < m->rank; k++) {
+    const double *u = m->direction + k * n, *s = m->scale;
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = 0; j < n; j++) out[i * n + j] += (m->stretch[k] - 1) * (u[i] * u[j]) * (s[i] * s[j]);
+  }
+}

@@ -1,0 +1,39 @@
+/*
+** mass_matrix.h: the inverse of the mass matrix M that momenta are drawn with, an estimate of the covariance of the
+** positions: diagonal; low rank, diag(s) [I + U^T (L - I) U] diag(s) with k orthonormal rows of U; or dense.
+*/
+#ifndef PN_INFER_SAMPLING_MASS_MATRIX_H
+#define PN_INFER_SAMPLING_MASS_MATRIX_H
+
+#include "../../base/context.h"
+
+typedef struct pni_metric {
+  int64_t n;
+  int kind;          /* PN_METRIC_...; 0: diagonal */
+  double *inverse;   /* M^-1: [n], or dense [n, n] */
+  double *factor;    /* dense: lower Cholesky factor of M^-1 */
+  double *scale;     /* low rank: s [n] */
+  double *direction; /* low rank: U [most, n], the first `rank` rows */
+  double *stretch;   /* low rank: L [most], positive */
+  int64_t rank, most;
+  double *scratch; /* low rank: [n + most] */
+} pni_metric;
+
+/* Directions that a metric of n numbers has at most. */
+int64_t pni_metric_most(int64_t n);
+/* Numbers that `memory` of pni_metric_start holds. */
+int64_t pni_metric_room(int64_t n, int kind);
+/* The identity. */
+void pni_metric_start(pni_metric *m, int64_t n, int kind, double *memory);
+/* Diagonal: `inverse` [n]; whatever the kind. */
+void pni_metric_set_diagonal(pni_metric *m, const double *inverse);
+/* out = M^-1 p */
+void pni_metric_velocity(const pni_metric *m, const double *p, double *out);
+/* p, standard normal, becomes normal(0, M). */
+void pni_metric_colour(const pni_metric *m, double *p);
+/* Kinetic energy p^T M^-1 p / 2; `velocity` is scratch. */
+double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity);
+/* M^-1 as a matrix [n, n]. */
+void pni_metric_matrix(const pni_metric *m, double *out);
+
+#endif
