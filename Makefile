@@ -43,10 +43,12 @@ LIBS       = $(PKG_LIBS) -lm -lpthread -ldl
 
 LUA_FILES  := $(if $(wildcard lua),$(shell find lua -name '*.lua' | LC_ALL=C sort))
 LUA_DIRS   := $(patsubst lua/%/,%,$(sort $(dir $(LUA_FILES))))
-LIB_SRC    := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
-LIB_TEXT   := $(LIB_SRC) $(filter-out src/cli/%,$(wildcard src/*/*.[hd]* src/*/*/*.[hd]*)) src/penumbra.h
+LIB_SRC    := $(filter-out src/cli/% src/bridge/%,$(wildcard src/*/*.c src/*/*/*.c))
+LIB_TEXT   := $(LIB_SRC) $(filter-out src/cli/% src/bridge/%,$(wildcard src/*/*.[hd]* src/*/*/*.[hd]*)) src/penumbra.h
 LIB_OBJ    := $(LIB_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded_lua.o
 CLI_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/*.c))
+BRIDGE_OBJ := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/bridge/*.c))
+BRIDGE     := libpenumbra_bridge.so
 SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))
 EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
 BENCH_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/bench/*.c))
@@ -58,7 +60,7 @@ PACKAGES_stan  = pystan 'setuptools<81' jax numpyro 'arviz<0.23'
 PACKAGES_particles = particles
 C_FILES     = $(shell find src spec examples -name '*.[ch]' -not -path '*/golden/*' 2>/dev/null | LC_ALL=C sort)
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
-              $(if $(CLI_OBJ),$(BUILD)/penumbra)
+              $(if $(CLI_OBJ),$(BUILD)/penumbra) $(BUILD)/$(BRIDGE)
 
 comma := ,
 # `make V=1` prints whole commands
@@ -122,13 +124,18 @@ $(BUILD)/amalgamation/penumbra.h: src/penumbra.h
 
 # (Objects whose sources are gone go with it: the gates read what lies there.)
 $(BUILD)/libpenumbra.a: $(LIB_OBJ)
-	@rm -f $@ $(filter-out $(LIB_OBJ) $(CLI_OBJ),$(shell find $(BUILD)/obj -name '*.o'))
+	@rm -f $@ $(filter-out $(LIB_OBJ) $(CLI_OBJ) $(BRIDGE_OBJ),$(shell find $(BUILD)/obj -name '*.o'))
 	$(call say,AR,$@) ar rcs $@ $^
 
 $(BUILD)/$(SONAME): $(LIB_OBJ)
 	$(call say,LD,$@) $(CC) $(SHARED) -Wl,-soname,$(SONAME) $(ALL_LDFLAGS) -o $(BUILD)/libpenumbra.so.$(VERSION) $^ $(LIBS) $(PKG_LUA)
 	@ln -sf libpenumbra.so.$(VERSION) $@
 	@ln -sf $(SONAME) $(BUILD)/libpenumbra.so
+
+# A host of the library, which is looked for beside it and then in $(2). $(call bridge,FILE,FOLDER)
+bridge = $(CC) $(SHARED) $(ALL_LDFLAGS) -o $(1) $(BRIDGE_OBJ) $(BUILD)/$(SONAME) -Wl,-rpath,'$$ORIGIN:$(2)' -lpthread -ldl
+$(BUILD)/$(BRIDGE): $(BRIDGE_OBJ) $(BUILD)/$(SONAME)
+	$(call say,LD,$@) $(call bridge,$@,$(abspath $(BUILD)))
 
 # The host's interpreter provides Lua itself. (Sanitisers name functions of modules that stay loaded.)
 $(BUILD)/lua/penumbra/core.so: $(LIB_OBJ)
@@ -141,6 +148,12 @@ $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
 $(SPEC_PROG) $(BENCH_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
+
+# (The bridge's tests have it within. Whether it survives a lack of memory is asked in front of malloc.)
+BRIDGE_TEST = $(BUILD)/spec/c/bridge_test $(BUILD)/spec/c/bridge_refusal_test
+$(BRIDGE_TEST): $(BRIDGE_OBJ)
+$(BRIDGE_TEST): LDFLAGS += $(BRIDGE_OBJ)
+$(BUILD)/spec/c/bridge_refusal_test: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 # (calls_test.c calls what penumbra.h declares.)
 $(BUILD)/spec/c/calls_test: $(BUILD)/calls.def
@@ -289,6 +302,8 @@ install: all install-lua
 	install -m 755 $(BUILD)/libpenumbra.so.$(VERSION) $(DESTDIR)$(LIBDIR)/
 	ln -sf libpenumbra.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libpenumbra.so
+	$(call bridge,$(DESTDIR)$(LIBDIR)/$(BRIDGE),$(LIBDIR))
+	install -m 644 src/bridge/penumbra_bridge.h $(DESTDIR)$(PREFIX)/include/
 	$(call pkg_file,penumbra,Requires.private: $(PKGS) $(LUA_PC),-L$${libdir} -lpenumbra,-lm -lpthread -ldl)
 	$(call pkg_file,penumbra-static,Requires: $(PKGS) $(LUA_PC),$${libdir}/libpenumbra.a -lm -lpthread -ldl,)
 
@@ -299,8 +314,8 @@ install-lua: $(BUILD)/lua/penumbra/core.so
 	$(foreach f,$(LUA_FILES),install -m 644 $(f) $(DESTDIR)$(LUADIR)/$(f:lua/%=%) &&) true
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/penumbra $(DESTDIR)$(PREFIX)/include/penumbra.h \
-	  $(addprefix $(DESTDIR)$(LIBDIR)/,libpenumbra.a libpenumbra.so.$(VERSION) $(SONAME) libpenumbra.so) \
+	rm -f $(DESTDIR)$(PREFIX)/bin/penumbra $(addprefix $(DESTDIR)$(PREFIX)/include/,penumbra.h penumbra_bridge.h) \
+	  $(addprefix $(DESTDIR)$(LIBDIR)/,$(BRIDGE) libpenumbra.a libpenumbra.so.$(VERSION) $(SONAME) libpenumbra.so) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,penumbra.pc penumbra-static.pc)
 	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra
 
@@ -321,4 +336,4 @@ clean:
 	rm -rf $(BUILD)
 
 .PHONY: all amalgamation tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api asan-build docs install install-lua uninstall fmt clean
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

@@ -48,6 +48,39 @@ int main(void) {
 
 local SCRIPT = [[local pn = require "penumbra" print(pn.version, pn.exp(pn.tensor{0}):item())]]
 
+local NORMAL = [[
+local pn = require "penumbra"
+target = pn.model(function(m)
+  local x = m:flat("x", "real", {})
+  m:factor("f", -0.5 * (x - data.loc):square())
+end):target()
+]]
+
+-- What drivers of BridgeStan's interface do: open a library of a model, ask it by name.
+local LOADER = [[
+#include <dlfcn.h>
+#include <penumbra_bridge.h>
+#include <stdio.h>
+#include <string.h>
+#define FIND(name) memcpy(&f_##name, (void *[]){dlsym(library, #name)}, sizeof(void *))
+static bs_model *(*f_bs_model_construct)(const char *, unsigned, char **);
+static void (*f_bs_model_destruct)(bs_model *);
+static const char *(*f_bs_name)(const bs_model *), *(*f_bs_param_unc_names)(const bs_model *);
+static int (*f_bs_log_density)(const bs_model *, bool, bool, const double *, double *, char **);
+int main(int argc, char **argv) {
+  void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+  double x = 2, lp = 0;
+  char *error = NULL;
+  if (!library) return puts(dlerror()), 1;
+  FIND(bs_model_construct), FIND(bs_model_destruct), FIND(bs_name), FIND(bs_param_unc_names), FIND(bs_log_density);
+  bs_model *m = f_bs_model_construct("{\"loc\": 1}", 1, &error);
+  if (!m || f_bs_log_density(m, true, true, &x, &lp, &error)) return puts(error), 1;
+  printf("%s %s %g\n", f_bs_name(m), f_bs_param_unc_names(m), lp);
+  f_bs_model_destruct(m);
+  return 0;
+}
+]]
+
 describe("an installed penumbra", function()
   local tmp, prefix
   local make = "env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory"
@@ -73,7 +106,8 @@ describe("an installed penumbra", function()
 
   it("has every file in its place", function()
     for _, path in ipairs {"bin/penumbra", "include/penumbra.h", "lib/libpenumbra.a", "lib/libpenumbra.so",
-                           "lib/libpenumbra.so.0", "lib/libpenumbra.so.0.1.0", "lib/pkgconfig/penumbra.pc",
+                           "lib/libpenumbra.so.0", "lib/libpenumbra.so.0.1.0",
+                           "lib/libpenumbra_bridge.so", "include/penumbra_bridge.h", "lib/pkgconfig/penumbra.pc",
                            "lib/lua/5.4/penumbra/core.so", "share/lua/5.4/penumbra/init.lua"} do
       assert.is_true(exists(prefix .. "/" .. path), path)
     end
@@ -113,6 +147,16 @@ describe("an installed penumbra", function()
       assert.falsy(must("objdump -p %s/static", tmp):find "NEEDED%s+libpenumbra")
     end)
   end
+
+  it("opens a copy of the bridge as the model of the script beside it", function()
+    must("cp %s/lib/libpenumbra_bridge.so %s/normal.so", prefix, tmp)
+    write(tmp .. "/normal.lua", NORMAL)
+    write(tmp .. "/loader.c", LOADER)
+    for _, compiler in ipairs{(os.getenv "CC" or "cc") .. " -std=c11 -x c", (os.getenv "CXX" or "c++") .. " -x c++"} do
+      must("cd %s && %s -Wall -Wextra -Werror -Iprefix/include loader.c -ldl -o loader", tmp, compiler)
+      assert.equal("normal x -0.5", must("cd / && env -u LD_LIBRARY_PATH %s/loader %s/normal.so", tmp, tmp))
+    end
+  end)
 
   it("is a rock that luarocks makes into a local tree", function()
     must("cd %s && luarocks --lua-version 5.4 --tree %s/tree make rockspec/penumbra-scm-1.rockspec", root, tmp)

@@ -1,5 +1,28 @@
---- The shared library exports exactly what the headers mark PN_API, and nothing but pn_* and luaopen_*.
+--- The shared library exports exactly what the headers mark PN_API, and nothing but pn_* and luaopen_*; the bridge
+--- exactly what its header marks BS_API.
 local tool = require "spec.gates.tool"
+
+--- Functions and constants of a header that are marked BS_API.
+local function marked(text)
+  local names = {}
+  for declaration in tool.code(text):gmatch "\nBS_API%s+([^;]+);" do
+    local name = declaration:match "([%w_]+)%s*%("
+    for constant in (name or declaration:match "^extern const int (.*)$"):gmatch "[%w_]+" do names[constant] = true end
+  end
+  return names
+end
+
+local function bridge(root, build, found)
+  local declared, exported = marked(tool.read(root .. "/src/bridge/penumbra_bridge.h")), {}
+  for _, line in ipairs(tool.lines("nm -D --defined-only %s/libpenumbra_bridge.so 2>/dev/null", tool.quote(build))) do
+    local name = line:match "([%w_]+)$"
+    exported[name] = true
+    if not declared[name] then found[#found + 1] = name .. " is exported, but penumbra_bridge.h does not declare it" end
+  end
+  for name in pairs(declared) do
+    if not exported[name] then found[#found + 1] = "penumbra_bridge.h: " .. name .. " is BS_API, but not exported" end
+  end
+end
 
 return function(root, build)
   local found, declared = {}, {}
@@ -19,6 +42,7 @@ return function(root, build)
   for name, path in pairs(declared) do
     if not exported[name] then found[#found + 1] = path .. ": " .. name .. " is PN_API, but not exported" end
   end
+  bridge(root, build, found)
   table.sort(found)
   return found
 end

@@ -4,6 +4,7 @@
 --- discrete variables that are enumerated are summed out.
 -- help: nowhere
 local core = require "penumbra.core"
+local bridge = require "penumbra.infer.bridge"
 local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
 local model = require "penumbra.infer.model"
@@ -88,6 +89,12 @@ function target.refuse_own_draws(name, where)
     .. "site, m:sample, or draw them once, outside of it"):format(name))
 end
 
+-- Numbers of the vector in the type of a site.
+local function as_site(part, site)
+  local dtype = site.dist and site.dist.dtype or core.default_dtype()
+  return dtype ~= "float64" and part:to(dtype) or part
+end
+
 -- One run that finds the sites and their parts of the vector.
 local function explore(self, start)
   local layout, n = {}, 0
@@ -105,9 +112,7 @@ local function explore(self, start)
         last = n + size, where = site.where }
       n = n + size
       layout[#layout + 1] = layout[site.name]
-      local z = start(shape)
-      local dtype = site.dist and site.dist.dtype or core.default_dtype()
-      z = dtype ~= "float64" and z:to(dtype) or z
+      local z = as_site(start(shape), site)
       return b and b:forward(z) or z
     end) })
   self.layout, self.size, self.most = layout, n, t.deepest
@@ -165,11 +170,7 @@ local function values_from(self, z, parts, discrete)
     end
     check_size(site, entry)
     local part = parts and parts[entry.name] or z:slice(1, entry.first, entry.last):reshape(entry.shape)
-    part = rows_of(m, site, part)
-    local dtype = site.dist and site.dist.dtype or core.default_dtype()
-    if dtype ~= "float64" then
-      part = part:to(dtype)
-    end
+    part = as_site(rows_of(m, site, part), site)
     local b = bijector_of(site, site.dist)
     if not b then
       return part
@@ -267,18 +268,24 @@ function methods:constrain(z)
   return values
 end
 
---- The vector z of a table site -> value of all latent variables.
-function methods:unconstrain(values)
+--- The vector z of a table site -> value of all latent variables. start: another z, from which those take their part
+--- that are not there.
+function methods:unconstrain(values, start)
   local parts = {}
   model.run(self.model, self.args, { whole = true, value = function(_, site)
     if site.enumerable then
       return site.dist:sample()
     end
     local value = model.given_value(values, site)
-    if not value then
+    local entry, b = self.layout[site.name], bijector_of(site, site.dist)
+    if not value and start then
+      local part = start:slice(1, entry.first, entry.last)
+      parts[#parts + 1] = part
+      part = as_site(part:reshape(entry.shape), site)
+      return b and b:forward(part) or part
+    elseif not value then
       core.error(("no value is given for '%s'"):format(site.name))
     end
-    local entry, b = self.layout[site.name], bijector_of(site, site.dist)
     local x = value
     if x:numel() == 1 and size_of(entry.value_shape) > 1 then
       x = x:reshape({}):broadcast_to(entry.value_shape)
@@ -409,15 +416,17 @@ local function joined(gradients)
   return core.concatenate(gradients, 1)
 end
 
+local function compile_gradient(self, jacobian)
+  return replay.compile(function(z)
+    local parts, list = differentiable(self, z)
+    local lp = log_density(self, z, jacobian, nil, parts)
+    return lp:detach():reshape { 1 }, joined(core.grad(lp, list))
+  end, { watch = self.model.body, plans = 1 })
+end
+
 --- Log density and gradient at z as a compiled function: z [size] -> [1], [size]. All in float64.
 function methods:compiled_gradient()
-  if not self.compiled then
-    self.compiled = replay.compile(function(z)
-      local parts, list = differentiable(self, z)
-      local lp = log_density(self, z, true, nil, parts)
-      return lp:detach():reshape { 1 }, joined(core.grad(lp, list))
-    end, { watch = self.model.body, plans = 1 })
-  end
+  self.compiled = self.compiled or compile_gradient(self, true)
   return self.compiled
 end
 
@@ -438,12 +447,20 @@ function methods:evaluate(z)
   return lp:reshape {}, gradient
 end
 
---- What a C host takes: the plans of the density and of the values, and the list of outputs(). Internal.
-function methods:for_host()
-  local z = self:start()
-  self:compiled_gradient()(z)
-  self:compiled_values()(z)
-  return self.compiled, self.compiled_outputs, self:outputs()
+--- What a C host takes: the plans of the density (without the bijectors' determinants if `jacobian` is false) and of
+--- the values, and the list of outputs(). Internal.
+function methods:for_host(jacobian)
+  local density = jacobian == false and compile_gradient(self, false) or self:compiled_gradient()
+  self:from_start(function(z)
+    density(z)
+    self:compiled_values()(z)
+  end)
+  return density, self.compiled_outputs, self:outputs()
+end
+
+--- What a host asks that speaks BridgeStan's C interface. Internal.
+function methods:bridge()
+  return bridge.new(self)
 end
 
 --- What is kept of each draw, as a compiled function: z [size] -> [n], the values of self:outputs() one after another.
