@@ -78,6 +78,7 @@ local OF = {
   pn_hmm_viterbi = {emission = "signals"}, pn_load_csv = {path = "csv"}, pn_load_csv_text = {path = "csv"},
   pn_load_npy = {path = "npy"}, pn_load_npz = {path = "npz"}, pn_load_idx = {path = "idx"},
     pn_load_idx_as = {path = "idx"}, pn_load_raw = {path = "raw", element = "element_name"},
+    pn_load_image = {path = "picture"},
   pn_load_safetensors = {path = "safetensors"}, pn_array_open = {path = "safetensors", name = "array_name"},
   pn_array_take = {index = "positions"}, pn_conv2d = {x = "image", weight = "kernel"},
   pn_conv_transpose2d = {x = "image", weight = "kernel"}, pn_conv2d_weight = {x = "image", g = "corners"},

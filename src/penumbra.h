@@ -769,6 +769,11 @@ PN_API pn_tensor *pn_load_idx_as(pn_context *c, const char *path, pn_dtype dtype
  * little-endian (may be gzipped), as a tensor of this shape and dtype. PN_SHAPE where longer or shorter. Scoped. */
 PN_API pn_tensor *pn_load_raw(pn_context *c, const char *path, const char *element, int ndim, const int64_t *shape,
                               pn_dtype dtype);
+/* A picture as [height, width, channels] with numbers from 0 to 1, float64 or float32: PNG of every kind but interlaced
+ * ones (1 channel of grey, 3 of colours or a palette, 2 and 4 with opacity), binary PGM (1) and PPM (3). What PNG files
+ * say of gamma, and of transparency beside grey, colours and palettes, is passed over. Scoped; PN_DTYPE, PN_FORMAT,
+ * PN_IO, PN_NOMEM. */
+PN_API pn_tensor *pn_load_image(pn_context *c, const char *path, pn_dtype dtype);
 /* Writes an IDX file: floats as they are, integers in one unsigned byte if all fit, else in four (PN_DOMAIN
  * where they do not), booleans in one. PN_SHAPE, PN_IO, PN_NOMEM. */
 PN_API pn_status pn_save_idx(pn_context *c, const char *path, const pn_tensor *t);

@@ -132,6 +132,41 @@ function data.raw(path, given)
   return files.load_raw(path, o.element, o.shape, o.dtype or widened)
 end
 
+--- image(path [, {dtype =}]): a picture as a tensor [height, width, channels] with numbers from 0 to 1: PNG of every
+--- kind but interlaced ones (1 channel of grey, 3 of colours or a palette, 2 and 4 with opacity), binary PGM (1) and
+--- PPM (3). What PNG files say of gamma, and of transparency in a palette, is passed over.
+---
+---     local photo = assert(pn.data.image "heron.png")
+---     local small = pn.data.resize(photo:mean { 3 }, 64, 64)
+---
+--- dtype   "float64" or "float32"; pn.default_dtype()
+function data.image(path, given)
+  local o = options.check("image", given, {dtype = options.optional "string"})
+  return files.load_image(path, o.dtype)
+end
+
+-- [to, from]: how much of each of `from` pixels lies in each of `to`, in shares that add up to 1.
+local function shares(to, from, dtype)
+  local edge = core.arange(to, {dtype = dtype}):unsqueeze(2) * (from / to)
+  local pixel = core.arange(from, {dtype = dtype}):unsqueeze(1)
+  return (core.minimum(edge + from / to, pixel + 1) - core.maximum(edge, pixel)):relu() * (to / from)
+end
+
+--- resize(x, height, width): pictures [..., h, w] as [..., height, width], each new pixel the average of the area that
+--- it covers, with fractions of pixels as what they are; the mean of a picture stays as it is. (Channels stand before,
+--- so that data.image's need x:permute { 3, 1, 2 }.)
+function data.resize(x, height, width)
+  if not core.is_tensor(x) or x:ndim() < 2 or not x:dtype():find "^float" then
+    core.error "resize: x must be a float tensor [..., height, width]"
+  end
+  height, width = options.whole("resize", "height", height, 1), options.whole("resize", "width", width, 1)
+  local h, w, dtype = x:size(-2), x:size(-1), x:dtype()
+  if h == 0 or w == 0 then
+    core.error "resize: x has no pixels"
+  end
+  return shares(height, h, dtype):matmul(x):matmul(shares(width, w, dtype):t())
+end
+
 --- The arrays of a NumPy .npz file: a table name -> tensor, and the list of names in the file's order.
 function data.npz(path)
   local tensors, names, code = files.load_npz(path)

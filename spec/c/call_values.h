@@ -185,6 +185,7 @@ VALUE(npy, in_folder("a.npy"));
 VALUE(npz, in_folder("a.npz"));
 VALUE(idx, in_folder("a.idx"));
 VALUE(raw, in_folder("a.raw"));
+VALUE(picture, in_folder("a.pgm"));
 VALUE(safetensors, in_folder("a.safetensors"));
 VALUE(filter_file, in_folder("filter.safetensors"));
 VALUE(script_file, in_folder("script.lua"));

@@ -298,6 +298,7 @@ static void files(void) {
   CHECK(pn_filter_save(c, value_kalman(&w), value_filter_file(&w)) == PN_OK);
   write_bytes(value_script_file(&w), "x = 1", 5);
   write_bytes(value_raw(&w), "abcdef", 6);
+  write_bytes(value_picture(&w), "P5 1 1 1\n\1", 10);
   pn_archive_free(a);
   release_pn_filter(w.object[0]);
   pn_context_close(c);
@@ -305,8 +306,9 @@ static void files(void) {
 
 int main(void) {
   progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  static const char *const made[] = {
-      "a.csv", "a.npy", "a.npz", "a.idx", "a.raw", "a.safetensors", "filter.safetensors", "script.lua", "saved"};
+  static const char *const made[] = {"a.csv",      "a.npy", "a.npz",         "a.idx",
+                                     "a.raw",      "a.pgm", "a.safetensors", "filter.safetensors",
+                                     "script.lua", "saved"};
   setvbuf(stdout, NULL, _IOLBF, 0);
   make_folder();
   files();

@@ -24,6 +24,8 @@ static inline pn_archive *load_any(pn_context *c, const char *kind, const char *
   pn_tensor *t;
   if (ends_with(kind, ".npy") || ends_with(kind, ".npy.gz")) {
     t = pn_load_npy(c, path);
+  } else if (ends_with(kind, ".png") || ends_with(kind, ".pgm") || ends_with(kind, ".ppm")) {
+    t = pn_load_image(c, path, PN_FLOAT64);
   } else if (ends_with(kind, ".idx") || ends_with(kind, ".idx.gz")) {
     t = pn_load_idx(c, path);
   } else {

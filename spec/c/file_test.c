@@ -1,5 +1,5 @@
 /*
-** file_test.c: every fixture that NumPy, safetensors, idx2numpy and Python wrote loads with its values; what is
+** file_test.c: every fixture that NumPy, safetensors, idx2numpy, Pillow and Python wrote loads with its values; what is
 ** saved equals their bytes, or loads again; errors name what is wrong; failed saves leave the old file.
 */
 #include <dirent.h>
@@ -12,7 +12,7 @@
 
 static pn_context *c;
 
-/* ---- fixtures against expected.txt ---- */
+/* ---- fixtures against expected.txt and expected_images.txt ---- */
 
 static void compare(const char *file, const char *dtype, const char *shape, char *values, const pn_tensor *t) {
   char text[160] = "-";
@@ -41,9 +41,9 @@ static void compare(const char *file, const char *dtype, const char *shape, char
   CHECK(same);
 }
 
-static void fixtures(void) {
+static void fixtures(const char *list) {
   size_t n;
-  char *text = (char *)read_bytes(FIXTURES "expected.txt", &n), *next;
+  char *text = (char *)read_bytes(list, &n), *next;
   CHECK(text != NULL);
   if (!text) return;
   text[n] = '\0';
@@ -85,6 +85,44 @@ static void refused_fixtures(void) {
   no_load(".idx", FIXTURES "f8.npy", PN_FORMAT, "is no IDX file");
   no_load(".safetensors", FIXTURES "f8.npy", PN_FORMAT, "is no safetensors file");
   no_load(".npz", FIXTURES "gz.npy.gz", PN_FORMAT, "gzipped");
+  static const struct {
+    const char *file, *words;
+  } image[] = {{"bad_interlaced.png", "interlaced"},
+               {"bad_crc.png", "checksum"},
+               {"bad_adler.png", "incorrect data check"},
+               {"bad_filter.png", "unknown filter"},
+               {"bad_short.png", "cut short"},
+               {"bad_long.png", "more data follow"},
+               {"bad_sizes.png", "claims 2147483647 x 2147483647 pixels"},
+               {"bad_rows.png", "claims 100000 x 100000 pixels"},
+               {"bad_zero.png", "sizes must be from 1"},
+               {"bad_depth.png", "unknown kind of colour, depth"},
+               {"bad_no_palette.png", "has no palette"},
+               {"bad_palette.png", "palette is not one of 1 to 256"},
+               {"bad_colour.png", "colour that its palette has not"},
+               {"bad_chunk.png", "unknown kind stands before"},
+               {"bad_two.png", "more data follow"},
+               {"bad_first.png", "does not begin with IHDR"},
+               {"bad_no_data.png", "unknown kind stands before"},
+               {"bad_length.png", "longer than the file"},
+               {"bad_value.pgm", "above the largest value"},
+               {"bad_header.pgm", "header must be"},
+               {"bad_most.pgm", "header must be"},
+               {"bad_sizes.ppm", "can hold only 3 bytes"},
+               {"bad_text.pgm", "is no picture"}};
+  for (size_t k = 0; k < sizeof image / sizeof *image; k++) {
+    char path[128];
+    snprintf(path, sizeof path, FIXTURES "%s", image[k].file);
+    no_load(image[k].file, path, PN_FORMAT, image[k].words);
+  }
+  no_load(".png", FIXTURES "gz.npy.gz", PN_FORMAT, "is no picture");
+  size_t n = 0;
+  unsigned char *p = read_bytes(FIXTURES "grey.png", &n); /* with a zero behind */
+  if (p) p[n] = 0;
+  if (p) write_bytes(in_folder("x.png"), p, n + 1);
+  no_load(".png", in_folder("x.png"), PN_FORMAT, "more bytes follow");
+  unlink(in_folder("x.png"));
+  free(p);
   no_load(".npy", "no/such.npy", PN_IO, "load_npy: file 'no/such.npy' cannot be opened: No such file");
   no_load(".npy", ".", PN_IO, "must be a regular file");
   no_load(".csv", "/dev/zero", PN_IO, "must be a regular file");
@@ -213,6 +251,17 @@ static void round_trips(void) {
   CHECK(equal(pn_archive_find(a, "x transposed"), pn_load_npy(c, in_folder("v"))));
   unlink(in_folder("v"));
   pn_archive_free(a);
+}
+
+/* float32 is the nearest to float64, and nothing else is a type of pictures. */
+static void image_types(void) {
+  static const char *const file[] = {FIXTURES "filters_sixteen.png", FIXTURES "palette.png", FIXTURES "hundred.pgm"};
+  for (int k = 0; k < 3; k++) {
+    pn_tensor *wide = pn_load_image(c, file[k], PN_FLOAT64), *t = pn_load_image(c, file[k], PN_FLOAT32);
+    CHECK(t && equal(pn_cast(c, wide, PN_FLOAT32), t));
+  }
+  CHECK(pn_load_image(c, file[0], PN_INT64) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "load_image: dtype must be float64 or float32");
 }
 
 static void idx_types(void) {
@@ -436,7 +485,9 @@ int main(void) {
   c = pn_context_new(NULL);
   make_folder();
   size_t mark = pn_scope_open(c);
-  fixtures();
+  fixtures(FIXTURES "expected.txt");
+  fixtures(FIXTURES "expected_images.txt");
+  image_types();
   refused_fixtures();
   metadata();
   saved_bytes();

@@ -109,6 +109,8 @@ static bool safetensors(pn_context *c, const void *data) {
   return good && complete(pn_load_safetensors(c, path));
 }
 
+static bool image(pn_context *c, const void *data) { return pn_load_image(c, data, PN_FLOAT32) != NULL; }
+
 int main(void) {
   static const char *const made[] = {"a.csv", "a.csv.gz", "a.npy", "a.idx", "b.npz", "b.safetensors"};
   char path[128];
@@ -120,6 +122,8 @@ int main(void) {
   sweep("rows of npy", rows, "a.npy");
   sweep("cells of csv", cells, "a.csv");
   sweep("idx", idx, "a.idx");
+  sweep("PNG", image, "spec/golden/files/palette.png");
+  sweep("PPM", image, "spec/golden/files/colours.ppm");
   sweep("npz, stored", npz, NULL);
   sweep("npz, deflated", npz, "");
   sweep("safetensors", safetensors, "b.safetensors");

@@ -60,11 +60,23 @@ kinds.tree = {
   end,
 }
 
+local function bytes(hex)
+  return (hex:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end))
+end
+
+-- palette2.png of spec/golden/files, and a PGM file.
+local pictures = { bytes(
+  "89504e470d0a1a0a0000000d494844520000000700000003020300000022adfd5600000009504c54455927f8186da27f" ..
+  "18f4f79362a90000001149444154789c63e0c86058b08041a9050009890257c471a02e0000000c74455874436f6d6d65" ..
+  "6e74006e6f6e65f08e552a0000000049454e44ae426082"
+), "P5 4 3 200\nABCDEFGHIJKL" }
+
 for format, make in pairs {
   npz = function(path) assert(pn.data.save_npz(path, { a = pn.randn { 3, 2 }, b = { c = pn.arange(3) } })) end,
   npy = function(path) assert(pn.data.save_npy(path, pn.randn { 3, 2 })) end,
   idx = function(path) assert(pn.data.save_idx(path, pn.arange(6):reshape { 2, 3 })) end,
   raw = function(path) write_all(path, ("abcdefgh"):rep(6)) end,
+  image = function(path) write_all(path, one(pictures)) end,
   csv = function(path) assert(pn.data.save_csv(path, pn.randn { 3, 2 }, { names = { "a", "b" } })) end,
   gluonts = function(path)
     write_all(path, '{"start": "2024-01-01", "target": [1, 2.5, NaN, 4], "item_id": "a", "feat_static_cat": [0], '

@@ -50,6 +50,51 @@ describe("files", function()
     same(images:to("float32"), data.idx(fixtures .. "u1.idx.gz", {dtype = "float32"}))
   end)
 
+  it("load pictures as numbers from 0 to 1", function() -- the values of all: spec/c/file_test.c
+    local x = assert(data.image(fixtures .. "palette.png"))
+    assert.same({6, 5, 3}, x:shape())
+    assert.equal("float64", x:dtype())
+    same(x:to("float32"), assert(data.image(fixtures .. "palette.png", {dtype = "float32"})))
+    assert.same({2, 3, 1}, data.image(fixtures .. "hundred.pgm"):shape())
+    fails("interlaced", "format", data.image(fixtures .. "bad_interlaced.png"))
+    fails("claims 100000 x 100000", "format", data.image(fixtures .. "bad_rows.png"))
+    fails("cannot be opened", "io", data.image "no/such.png")
+    assert.error_matches(function() data.image(fixtures .. "grey.png", {dtype = "int64"}) end,
+      "image: dtype must be float64 or float32, got int64")
+  end)
+
+  it("resize pictures by averaging over areas", function()
+    -- each pixel is cut into height x width equal parts, of which a new one has h x w
+    local function by_parts(rows, height, width)
+      local h, w, out = #rows, #rows[1], {}
+      for i = 1, height do
+        out[i] = {}
+        for j = 1, width do
+          local sum = 0
+          for a = (i - 1) * h, i * h - 1 do
+            for b = (j - 1) * w, j * w - 1 do sum = sum + rows[a // height + 1][b // width + 1] end
+          end
+          out[i][j] = sum / (h * w)
+        end
+      end
+      return pn.tensor(out)
+    end
+    local x = pn.rand({2, 5, 7}, {generator = pn.generator(3)})
+    for _, size in ipairs {{3, 4}, {5, 7}, {1, 1}, {8, 3}, {10, 14}} do
+      local y = data.resize(x, size[1], size[2])
+      for k = 1, 2 do
+        local wanted = by_parts(x[k]:totable(), size[1], size[2])
+        assert.is_true((y[k] - wanted):abs():max():item() < 1e-14)
+      end
+      local narrow = data.resize(x:to "float32", size[1], size[2])
+      assert.is_true((narrow:to "float64" - y):abs():max():item() < 1e-6)
+    end
+    for _, bad in ipairs {{pn.ones(3), 1, 1}, {pn.ones(2, 2), 0, 1}, {pn.ones(2, 2), 1, 1.5}, {pn.arange(4), 1, 1},
+        {pn.ones(0, 2), 1, 1}, {3, 1, 1}} do
+      assert.error_matches(function() data.resize(table.unpack(bad)) end, "resize: ")
+    end
+  end)
+
   it("load a CSV with its header, by columns, in the default dtype", function()
     local x, names = data.csv(fixtures .. "excel.csv")
     assert.same({"id", "a, \"quoted\"\nname", "last"}, names)

@@ -174,6 +174,11 @@ enum { PNI_NPY_HEADER = 512 };
 /* The header numpy would write for t into buf; returns its length. */
 size_t pni_npy_header(const pn_tensor *t, char buf[PNI_NPY_HEADER]);
 
+/* ---- png.c ---- */
+
+/* What follows the first three bytes, as [height, width, channels] from 0 to 1, float64 or float32. New. */
+pn_tensor *pni_png_read(pni_source *s, int dtype);
+
 /* ---- archive.c ---- */
 
 /* An empty list. New. */

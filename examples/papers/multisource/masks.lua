@@ -6,13 +6,15 @@
 ---     penumbra examples/papers/multisource/masks.lua [--columns ind,ind_star,hybrid,hybrid_star,iwae] [--steps 3000]
 ---         [--side 64] [--draws 8] [--lr 2e-4] [--out FOLDER]
 ---     ... --side 128 --draws 80 --latent 96    the document's sizes
----     ... --images FILE.npy --masks FILE.npy   one's own, [N, side, side], values in [0, 1]
+---     ... --images FOLDER --masks FOLDER       one's own, PNG, PGM or PPM, by the same names (picture_folder.lua)
+---     ... --images FILE.npy --masks FILE.npy   or arrays, [N, side, side], values in [0, 1]
 ---
 --- writes masks.txt, masks.png and a file for each column, which is gone on with. Results: README.md.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local experiment = dofile(here .. "/../continual/experiment.lua")
 local steps = dofile(here .. "/steps.lua")
+local picture_folder = dofile(here .. "/picture_folder.lua")
 local nn, plot = pn.nn, pn.plot
 
 local option = experiment.options({ columns = "ind,ind_star,hybrid,hybrid_star,iwae", steps = 3000, side = 64,
@@ -48,13 +50,16 @@ end
 
 pn.seed(option.seed)
 local images, masks
-if option.images ~= "" then
+if option.images:find "%.npy$" then
   images = assert(pn.data.npy(option.images)):to "float32":reshape { -1, pixels }
   masks = assert(pn.data.npy(option.masks)):to "float32":gt(0.5):to "float32":reshape { -1, pixels }
+elseif option.images ~= "" then
+  images, masks = picture_folder.read(option.images, option.masks, side)
 else
   images, masks = figures(option.train + option.test)
 end
 local total = images:size(1)
+assert(total > option.test, ("--test must leave pictures to train with; there are %d"):format(total))
 local test = { image = images:slice(1, total - option.test + 1, total), mask = masks:slice(1, total - option.test + 1,
   total) }
 images, masks = images:slice(1, 1, total - option.test), masks:slice(1, 1, total - option.test)
@@ -121,7 +126,8 @@ end
 local base = right(masks:mean { 1 }:unsqueeze(1):broadcast_to { option.test, pixels })
 write("mean mask of the training images: accuracy %.4f +- %.4f (standard error over %d test images)",
   base:mean():item(), base:std():item() / math.sqrt(option.test), option.test)
-local shown = { test.image:slice(1, 1, 6), test.mask:slice(1, 1, 6) }
+local few <const> = math.min(6, option.test) -- in the picture
+local shown = { test.image:slice(1, 1, few), test.mask:slice(1, 1, few) }
 for name in option.columns:gmatch "[^,]+" do
   local c = assert(columns[name], "--columns must be of ind, ind_star, hybrid, hybrid_star, iwae")
   local m = model(c[1], c[2])
@@ -151,9 +157,9 @@ for name in option.columns:gmatch "[^,]+" do
   write("%-12s %d steps, %.0f s: image to mask %s, image to image %s nats; accuracy %.4f, %+.4f +- %.4f above the "
     .. "mean mask", name, option.steps, seconds, bound "mask", bound "image", accuracy:mean():item(),
     gain:mean():item(), gain:std():item() / math.sqrt(option.test))
-  shown[#shown + 1] = predicted:slice(1, 1, 6)
+  shown[#shown + 1] = predicted:slice(1, 1, few)
 end
 option.pictures = "png"
 experiment.picture(option, "masks", plot.panel { title = "test images, masks, predictions from the image",
-  plot.images(pn.concatenate(shown, 1):reshape { 6 * #shown, side, side }:to "float64", { columns = 6,
-    range = { 0, 1 } }) }, { size = { 480, 60 + 76 * #shown } })
+  plot.images(pn.concatenate(shown, 1):reshape { few * #shown, side, side }:to "float64", { columns = few,
+    range = { 0, 1 } }) }, { size = { 80 * few, 60 + 76 * #shown } })

@@ -40,11 +40,12 @@ typedef struct {
   pn_names **names;
 } request;
 
-enum { CSV, NPY, IDX, RAW };
+enum { CSV, NPY, IDX, RAW, IMAGE };
 
 static pn_tensor *load_tensor(pn_context *c, const request *r) {
   if (r->kind == CSV) return pn_load_csv(c, r->path, &r->csv, r->names);
   if (r->kind == NPY) return pn_load_npy(c, r->path);
+  if (r->kind == IMAGE) return pn_load_image(c, r->path, (pn_dtype)r->dtype);
   if (r->kind == RAW) return pn_load_raw(c, r->path, r->element, r->ndim, r->shape, (pn_dtype)r->dtype);
   return r->dtype < 0 ? pn_load_idx(c, r->path) : pn_load_idx_as(c, r->path, (pn_dtype)r->dtype);
 }
@@ -76,6 +77,15 @@ static int l_load_npy(lua_State *L) {
 static int l_load_idx(lua_State *L) {
   request r = {.path = check_path(L, "idx"), .kind = IDX, .dtype = -1};
   if (!lua_isnoneornil(L, 2)) r.dtype = (int)pni_check_dtype(L, 2, "idx", PN_INT64);
+  return push_loaded(L, &r);
+}
+
+/* load_image(path, dtype or nil) */
+static int l_load_image(lua_State *L) {
+  request r = {.path = check_path(L, "image"), .kind = IMAGE};
+  r.dtype = (int)pni_check_dtype(L, 2, "image", pni_default_dtype(L));
+  if (r.dtype != PN_FLOAT64 && r.dtype != PN_FLOAT32)
+    return pni_error(L, "image: dtype must be float64 or float32, got %s", lua_tostring(L, 2));
   return push_loaded(L, &r);
 }
 
@@ -327,6 +337,7 @@ static const luaL_Reg functions[] = {{"load_csv", l_load_csv},
                                      {"load_npy", l_load_npy},
                                      {"load_idx", l_load_idx},
                                      {"load_raw", l_load_raw},
+                                     {"load_image", l_load_image},
                                      {"load_npz", l_load_npz},
                                      {"load_safetensors", l_load_safetensors},
                                      {"save_csv", l_save_csv},
