@@ -59,7 +59,8 @@ describe("a censored distribution", function()
       local x = pn.tensor({ { 3, 1, 0.2 }, { 0.1, -1, 0.7 } }, { dtype = dtype })
       local function f() return dist.censored(dist.normal(loc, scale), low, high):log_prob(x):sum() end
       local d = dist.normal(0.5, 1.2)
-      local want = d:log_prob(3) + d:log_survival(1) + d:log_cdf(0.2) + d:log_prob(0.1) + d:log_cdf(-1) + d:log_prob(0.7)
+      local want = d:log_prob(3) + d:log_survival(1) + d:log_cdf(0.2) + d:log_prob(0.1) + d:log_cdf(-1)
+        + d:log_prob(0.7)
       near(f(), want:item(), dtype == "float64" and 1e-6 or 1e-5)
       assert.equal(dtype, f():dtype())
       if dtype == "float64" then
@@ -125,7 +126,8 @@ describe("a censored distribution", function()
     refused("censored: high is NaN", dist.censored, dist.normal(0, 1), 0, 0 / 0)
     refused("censored: d must be a distribution of numbers %(before :independent%)", dist.censored,
       dist.normal(pn.zeros { 2 }, 1):independent(1), 0)
-    refused("batch of d, low and high must broadcast, got %[2%] and %[3%]", dist.censored, dist.normal(pn.zeros { 2 }, 1),
+    refused("batch of d, low and high must broadcast, got %[2%] and %[3%]", dist.censored,
+      dist.normal(pn.zeros { 2 }, 1),
       pn.zeros { 3 })
     refused("censored: its ends have a probability of their own", pn.nuts, pn.model(function(m)
       m:sample("x", dist.censored(dist.normal(0, 1), 0))

@@ -16,8 +16,8 @@ end
 local function parts_of(where, d, gate)
   options.argument(where, "d", d, "distribution")
   if #d.event_shape > 0 then
-    core.error(("%s: d must be a distribution of numbers (before :independent), got %s with events of shape [%s]"):format(
-      where, d.name, table.concat(d.event_shape, ", ")))
+    core.error(("%s: d must be a distribution of numbers (before :independent), got %s with events of shape [%s]")
+      :format(where, d.name, table.concat(d.event_shape, ", ")))
   end
   gate = options.numbers(where, "gate", gate)
   if not core.is_tensor(gate) or gate:dtype() ~= d.dtype then
@@ -31,15 +31,15 @@ local function parts_of(where, d, gate)
 end
 
 -- Is x 0? And x with a member of d's support in place of what it is not asked for.
-local function split(base, x, member)
+local function split(x, member)
   local zero = x:detach():eq(0)
   return zero, core.where(zero, member, x)
 end
 
-local function with_zeros(base, gate, draws)
+local function with_zeros(gate, draws)
   return function(self, shape, generator)
     local lead = composite.lead(self, shape, generator)
-    local u = core.rand(shape, { generator = generator, dtype = base.dtype })
+    local u = core.rand(shape, { generator = generator, dtype = self.dtype })
     local x = draws(lead, generator, shape)
     return core.where(u:lt(gate), core.zeros({}, { dtype = x:dtype() }), x)
   end
@@ -57,7 +57,7 @@ function inflated.zero_inflated(d, gate)
   local functions = {
     total = true,
     log_prob = function(_, x)
-      local zero, other = split(base, x, member)
+      local zero, other = split(x, member)
       local some = (-gate):log1p()
       local none = core.logaddexp(gate:log(), some + base:log_prob(core.zeros(batch, { dtype = base.dtype })))
       return core.where(zero, none, some + base:log_prob(other))
@@ -67,7 +67,7 @@ function inflated.zero_inflated(d, gate)
   }
   return composite.composed("zero_inflated", base.support, { base, gate }, batch, {}, base.dtype,
     composite.passed(functions, base, {
-      sample = with_zeros(base, gate, function(lead) return base:sample(lead) end),
+      sample = with_zeros(gate, function(lead) return base:sample(lead) end),
       mean = function() return (1 - gate) * base:mean() end,
       variance = function() return (1 - gate) * (base:variance() + gate * base:mean():square()) end,
       cdf = function(_, x)
@@ -97,7 +97,7 @@ function inflated.hurdle(d, gate)
       core.error "hurdle: 0 has a probability of its own: it is for what is observed, sample d instead"
     end,
     log_prob = function(_, x)
-      local zero, other = split(base, x, member)
+      local zero, other = split(x, member)
       return core.where(zero, gate:log(), (-gate):log1p() + base:log_prob(other) - log_some())
     end,
     expand = function(_, sizes) return inflated.hurdle(base:expand(sizes), gate:broadcast_to(sizes)) end,
@@ -112,8 +112,8 @@ function inflated.hurdle(d, gate)
     local u = core.rand(shape, { generator = generator, dtype = base.dtype })
     return core.maximum(base:icdf(none + (1 - none) * u), constant(base, 1))
   end
-  return composite.composed("hurdle", support, { base, gate }, batch, {}, base.dtype, composite.passed(functions, base, {
-    sample = with_zeros(base, gate, some),
+  functions = composite.passed(functions, base, {
+    sample = with_zeros(gate, some),
     mean = function() return (1 - gate) * base:mean() / log_some():exp() end,
     variance = function()
       local share, mean = (1 - gate) / log_some():exp(), base:mean()
@@ -126,7 +126,8 @@ function inflated.hurdle(d, gate)
       local rest = core.where(above, (p - none) / (1 - none), constant(base, 0))
       return core.where(x:detach():lt(0), constant(base, 0), gate + (1 - gate) * rest)
     end,
-  }))
+  })
+  return composite.composed("hurdle", support, { base, gate }, batch, {}, base.dtype, functions)
 end
 
 return inflated

@@ -25,8 +25,8 @@ end
 local function parts_of(where, d, low, high)
   options.argument(where, "d", d, "distribution")
   if #d.event_shape > 0 then
-    core.error(("%s: d must be a distribution of numbers (before :independent), got %s with events of shape [%s]"):format(
-      where, d.name, table.concat(d.event_shape, ", ")))
+    core.error(("%s: d must be a distribution of numbers (before :independent), got %s with events of shape [%s]")
+      :format(where, d.name, table.concat(d.event_shape, ", ")))
   elseif low == nil and high == nil then
     core.error(("%s: needs a limit, low or high"):format(where))
   end

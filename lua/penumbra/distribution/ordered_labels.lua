@@ -41,8 +41,8 @@ local function of(where, eta, cuts)
     core.error(("%s: cutpoints must be [..., K - 1], at least one, got shape [%s]"):format(where,
       table.concat(cuts:shape(), ", ")))
   elseif eta:dtype() ~= cuts:dtype() then
-    core.error(("%s: eta and cutpoints must have one dtype, got %s and %s (convert with :to)"):format(where, eta:dtype(),
-      cuts:dtype()))
+    core.error(("%s: eta and cutpoints must have one dtype, got %s and %s (convert with :to)"):format(where,
+      eta:dtype(), cuts:dtype()))
   end
   local n = cuts:size(-1)
   if n > 1 and not core.capture.going_on() then
