@@ -43,7 +43,7 @@ describe("names of other libraries", function()
       rayleigh = { { sigma = 1.3 }, function(y) return y / 1.69 * math.exp(-y * y / 3.38) end },
       double_exponential = { { mu = 0.5, sigma = 2 }, function(y) return math.exp(-math.abs(y - 0.5) / 2) / 4 end },
       neg_binomial_2 = { { mu = 3, phi = 2 }, function() return 3 * (2 / 5) ^ 2 * (3 / 5) ^ 2 end, at = 2 },
-      neg_binomial_2_log = { { eta = math.log(3), phi = 2 }, function() return 3 * (2 / 5) ^ 2 * (3 / 5) ^ 2 end, at = 2 },
+      neg_binomial_2_log = { { eta = math.log(3), phi = 2 }, function() return 3 * 4 / 25 * 9 / 25 end, at = 2 },
       neg_binomial = { { alpha = 2, beta = 0.5 }, function() return 3 * (1 / 3) ^ 2 * (2 / 3) ^ 2 end, at = 2 },
     },
     torch_distributions = {
