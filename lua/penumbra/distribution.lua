@@ -228,6 +228,43 @@ function dist.masked(d, mask)
   return (own.is(d) and own_composite or core)[own.is(d) and "masked" or "new_masked"](d, mask)
 end
 
+local limited = require "penumbra.distribution.limited"
+local inflated = require "penumbra.distribution.inflated"
+local ordered_labels = require "penumbra.distribution.ordered_labels"
+
+--- censored(d, low, high): numbers of d of which those below low were recorded as low and those above high as high
+--- (nil: no limit; numbers, or tensors with a limit for each row). log_prob at a limit is the log of the probability
+--- beyond it, elsewhere d's. d has a cdf. Draws lie between the limits.
+---
+---     m:observe("y", dist.censored(dist.weibull(scale, shape), nil, limit), y)
+---     -- times with an indicator of the event: a limit where it has not been seen, none elsewhere
+---     m:observe("t", dist.censored(d, nil, pn.where(event, math.huge, t)), t)
+---
+--- For what is observed. What was never recorded beyond a limit is truncated.
+dist.censored = limited.censored
+
+--- truncated(d, low, high): d given that low <= x <= high (nil: no limit; numbers, or tensors with a limit for each
+--- row). d has a cdf; draws and rsample by its icdf. Also as a latent variable, with low.
+dist.truncated = limited.truncated
+
+--- zero_inflated(d, gate): 0 with probability gate, else a number of d, which is discrete:
+--- p(0) = gate + (1 - gate) p_d(0). dist.zero_inflated(dist.negative_binomial(5, 0.3), 0.2). See hurdle.
+dist.zero_inflated = inflated.zero_inflated
+
+--- hurdle(d, gate): 0 with probability gate, else a number of d that is not 0: p(0) = gate, p(x) = (1 - gate) p_d(x) /
+--- (1 - p_d(0)). d of counts, or of positive numbers (rain that falls, or does not: hurdle(dist.gamma(2, 1), 0.6)).
+dist.hurdle = inflated.hurdle
+
+--- ordered_logistic(eta, cutpoints): a categorical distribution of ordered labels 0 .. K - 1 with cut points [..., K -
+--- 1], ascending: P(y <= k) = sigmoid(cutpoints[k + 1] - eta). Answers on a scale, as proportional odds.
+---
+---     local c = m:sample("c", dist.normal(pn.zeros{3}, 2):independent(1), {constraint = "ordered_vector"})
+---     m:observe("y", dist.ordered_logistic(x:matmul(w), c), y)
+dist.ordered_logistic = ordered_labels.logistic
+
+--- ordered_probit(eta, cutpoints): the same with the normal cdf: P(y <= k) = ndtr(cutpoints[k + 1] - eta).
+dist.ordered_probit = ordered_labels.probit
+
 --- expanded(d, sizes): d repeated to a larger batch shape, as d:expand(sizes).
 function dist.expanded(d, sizes)
   options.argument("expanded", "d", d, "distribution")

@@ -53,6 +53,9 @@ local members = {
   sbc = "penumbra.infer.calibration",
   vsbc = "penumbra.infer.calibration",
   calibration = "penumbra.infer.predictive",
+  prior_predictive = "penumbra.infer.predictive",
+  compare = "penumbra.infer.model_comparison",
+  k_fold = "penumbra.infer.k_fold",
   diagnose = "penumbra.infer.diagnose",
   model = "penumbra.infer.model",
 }

@@ -227,4 +227,6 @@ function composite.mixture(labels, components)
   }))
 end
 
+composite.composed, composite.passed, composite.broadcast, composite.lead = composed, passed, broadcast, lead
+
 return composite

@@ -19,9 +19,9 @@
 --- 2023 (quantities of the data); Yao, Vehtari, Simpson & Gelman 2018 (VSBC).
 -- help: pn
 local core = require "penumbra.core"
+local at_draws = require "penumbra.infer.at_draws"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
-local posterior = require "penumbra.infer.posterior"
 local progress = require "penumbra.train.progress"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
@@ -276,7 +276,7 @@ end
 local function quantity_names(layout)
   local names = {}
   for _, entry in ipairs(layout) do
-    for _, name in ipairs(posterior.element_names(entry.name, entry.shape)) do
+    for _, name in ipairs(at_draws.element_names(entry.name, entry.shape)) do
       names[#names + 1] = name
     end
   end

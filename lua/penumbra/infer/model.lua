@@ -145,7 +145,8 @@ end
 
 --- Runs the function of a model. how.value(m, site): the value of a latent variable, or nil to draw it.
 --- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate:
---- discrete variables that ask for it take all their values, but those named in how.given.
+--- discrete variables that ask for it take all their values, but those named in how.given. how.labels: a table that
+--- gets, by name of site, numbers (0) that are added to their log probabilities.
 --- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
 --- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
 --- how.check: mistakes that a run may be asked to find; how.finite: NaN in what was seen is one.
@@ -159,7 +160,8 @@ function model.run(self, args, how)
     value_of = how.value or no_value, particles = how.particles or false, most = how.most or math.huge,
     strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
     predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
-    detached = how.detached or false, enumerated = false, enumerates = false, axis_sizes = false, log_det = false,
+    detached = how.detached or false, labels = how.labels or false, sums = false, turns = false, log_det = false,
+    enumerated = false, enumerates = false, axis_sizes = false,
     unseen = false, unscored = how.unscored or false, given = how.given or false,
     indices = how.indices or {}, plate_sizes = {}, deepest = 0,
     check = how.check or false, finite = how.finite or false, locate = how.locate or false, drive = how.drive or false,

@@ -9,7 +9,9 @@
 ---     p:predict{data = {x_new}}    for other data; where the model observes nil, it draws
 ---     p:check{statistic = f}       posterior predictive checks: p-values and a picture
 ---     p:log_likelihood()           log density of each observation at each draw, by site [chains, draws, ...]
----     p:loo()                      leave-one-out predictive density, with the k-hat of each observation
+---     p:loo()                      leave-one-out predictive density, with the k-hat of each observation; p:waic()
+---     pn.compare{p, other}         which model predicts better: pn.help "pn.compare"
+---     p:labels()                   posterior of enumerated variables, by site [..., K]; p:label_draws() draws of them
 ---     p:save(path)                 draws and statistics to a file; pn.restore(path, {model =, data =})
 ---     p.warnings                   what speaks against these draws; printed with them
 ---     p.statistics                 of each draw [chains, draws]: log_density, accept, step_size, depth, leapfrogs,
@@ -17,17 +19,18 @@
 ---     p.divergences p.e_bfmi p.seconds p.warmup (iterations a chain) p.gradients (of all chains, warm-up included)
 -- help: pn, methods p
 local core = require "penumbra.core"
+local at_draws = require "penumbra.infer.at_draws"
 local data = require "penumbra.data"
 local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
 local layout = require "penumbra.shell.layout"
-local enumeration = require "penumbra.infer.enumeration"
+local label_posterior = require "penumbra.infer.label_posterior"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
+local predictive_density = require "penumbra.infer.predictive_density"
 local saved = require "penumbra.data.saved"
-local replay = require "penumbra.autodiff.replay"
 
-local posterior = {}
+local posterior = { by_site = at_draws.by_site, predicted = at_draws.predicted }
 
 local methods = {}
 
@@ -35,55 +38,6 @@ local COLUMNS = { "mean", "sd", "q05", "median", "q95", "r_hat", "ess_bulk", "es
 local INDEPENDENT = { "mean", "sd", "q05", "median", "q95" }
 local PARTICLES = { "mean", "sd", "q05", "median", "q95", "ess_bulk", "ess_tail", "mcse" } -- siblings stand together
 local STATISTICS = { "log_density", "accept", "step_size", "depth", "leapfrogs", "divergent", "energy" }
-
--- Values [chains, draws, n] cut into sites by name; those of a scan joined, time first.
-local function by_site(values, outputs)
-  local chains, draws = values:size(1), values:size(2)
-  local sites, steps, order = {}, {}, {}
-  for _, out in ipairs(outputs) do
-    local shape = { chains, draws, table.unpack(out.shape) }
-    local part = values:slice(3, out.first, out.last):reshape(shape)
-    local name = out.time and #out.time == 1 and out.base or out.name
-    if name ~= out.name then
-      steps[name] = steps[name] or {}
-      steps[name][#steps[name] + 1] = part
-    else
-      sites[name] = part:contiguous()
-    end
-    if not (steps[name] and #steps[name] > 1) then
-      order[#order + 1] = name
-    end
-  end
-  for name, parts in pairs(steps) do
-    sites[name] = core.stack(parts, 3)
-  end
-  return sites, order
-end
-
-posterior.by_site = by_site
-
--- "w[2, 1]" for the elements of a value of this shape, row by row.
-local function element_names(name, shape)
-  local n = 1
-  for _, size in ipairs(shape) do
-    n = n * size
-  end
-  if #shape == 0 then
-    return { name }
-  end
-  local names = {}
-  for i = 0, n - 1 do
-    local place, rest = {}, i
-    for k = #shape, 1, -1 do
-      place[k] = rest % shape[k] + 1
-      rest = rest // shape[k]
-    end
-    names[i + 1] = ("%s[%s]"):format(name, table.concat(place, ", "))
-  end
-  return names
-end
-
-posterior.element_names = element_names
 
 -- A number of a summary: three or four digits that mean something.
 local function shown(column, v)
@@ -133,7 +87,7 @@ local function summary_of(sites, names, independent)
     local draws = sites[site]
     local shape = draws:shape()
     local rows = core.draws_summary(draws:to("float64"):reshape { shape[1], shape[2], -1 }):totable()
-    for k, name in ipairs(element_names(site, { table.unpack(shape, 3) })) do
+    for k, name in ipairs(at_draws.element_names(site, { table.unpack(shape, 3) })) do
       local row = { name = name }
       for j, column in ipairs(COLUMNS) do
         row[column] = rows[k][j]
@@ -228,32 +182,6 @@ end
 local predict_options = { data = options.optional "table", model = options.optional(),
   draws = options.optional "number" }
 
--- f(z) gives a list of tensors: these for every row of z [N, n], each [N, ...], names(k) names them.
-local function for_each_draw(z, watch, f)
-  local shapes
-  local compiled = replay.compile(function(x)
-    local parts, flat = f(x), {}
-    shapes = {}
-    for k, t in ipairs(parts) do
-      shapes[k] = t:shape()
-      flat[k] = t:to("float64"):reshape { -1 }
-    end
-    return core.concatenate(flat, 1)
-  end, { watch = watch, plans = 1 })
-  f(z[1]) -- once outside of a capture
-  compiled(z[1])
-  local rows, list, at = compiled:map(z), {}, 1
-  for k, shape in ipairs(shapes) do
-    local n = 1
-    for _, size in ipairs(shape) do
-      n = n * size
-    end
-    list[k] = rows:slice(2, at, at + n - 1):reshape { z:size(1), table.unpack(shape) }:contiguous()
-    at = at + n
-  end
-  return list
-end
-
 local function flat_draws(self, n)
   local z = self.unconstrained:reshape { -1, self.unconstrained:size(3) }
   if not n or n >= z:size(1) then
@@ -263,95 +191,50 @@ local function flat_draws(self, n)
   return z:take(1, order)
 end
 
--- Draws of what model m observes on args, at each row of z: by site [N, ...].
-local function predicted(t, m, args, z)
-  local names = {}
-  local list = for_each_draw(z, m.body, function(x)
-    local parts = {}
-    local run = model.run(m, args, { predict = true, whole = true, value = t:predictive_values_at(x) })
-    for _, site in ipairs(run.order) do
-      if site.predicted then
-        names[#parts + 1] = site.name
-        parts[#parts + 1] = site.value
-      end
-    end
-    if #parts == 0 then
-      core.error "predict: the model observes nothing"
-    end
-    return parts
-  end)
-  local sites = {}
-  for k, name in ipairs(names) do
-    sites[name] = list[k]
-  end
-  return sites
-end
-
-posterior.predicted = predicted
-posterior.methods = methods
-
---- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list
---- of other arguments for the model; model, another model with these latent variables; draws, how many at most (picked
---- at random). Enumerated variables in no plate are drawn from their posterior given each draw and the data that were
---- sampled from, those of rows from their priors.
+--- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...], and values of the
+--- deterministic ones; those of a scan have time next. Options: data, a list of other arguments for the model; model,
+--- another model with these latent variables; draws, how many at most (picked at random). Enumerated variables in no
+--- plate are drawn from their posterior given each draw and the data that were sampled from, those of rows from their
+--- priors.
 function methods:predict(given)
   local o = options.check("predict", given, predict_options)
-  return predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args,
+  return at_draws.predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args,
     flat_draws(self, o.draws))
 end
 
--- The log densities of what is observed in a run, by name: two lists. Where enumerated variables are summed out,
--- what shares one is joined.
-local function likelihoods(t)
-  local names, parts = {}, {}
-  if not t.enumerated then
-    for _, site in ipairs(t.order) do
-      if site.observed then
-        names[#parts + 1], parts[#parts + 1] = site.name, site.log_prob
-      end
-    end
-    return names, parts
-  end
-  for _, factor in ipairs(enumeration.factors(t)) do
-    if #factor.observed > 0 then
-      local name = table.concat(factor.observed, ", ")
-      if factor.latent then
-        core.error(("log_likelihood: '%s' has no density of its own: what is summed out carries latent variables "
-          .. "beside it"):format(name))
-      end
-      local lp = factor.log_prob
-      while lp:ndim() > factor.depth and lp:size(1) == 1 do
-        lp = lp:squeeze(1)
-      end
-      names[#parts + 1], parts[#parts + 1] = name, lp
-    end
-  end
-  return names, parts
-end
+local data_options = { data = options.optional "table" }
 
---- The log density of each observation at each draw, by site: [chains, draws, ...]. Enumerated variables are summed
---- out; sites that share one are one entry, "x, y".
-function methods:log_likelihood()
-  local names
-  local how = { whole = true }
-  if self.target.enumerates then
-    how.enumerate, how.most = true, self.target.most
-  end
-  local list = for_each_draw(flat_draws(self), self.model.body, function(z)
-    local parts
-    how.value = self.target:values_at(z)
-    names, parts = likelihoods(model.run(self.model, self.args, how))
-    if #parts == 0 then
-      core.error "log_likelihood: the model observes nothing"
-    end
-    return parts
-  end)
-  local sites = {}
-  for k, name in ipairs(names) do
-    local shape = list[k]:shape()
-    sites[name] = list[k]:reshape { self.chains, -1, table.unpack(shape, 2) }
+--- The log density of each observation at each draw, by site: [chains, draws, ...]; sites of a scan have time next.
+--- Enumerated variables are summed out; sites that share one are one entry, "x, y". Option: data, a list of other
+--- arguments for the model, with what was observed there.
+function methods:log_likelihood(given)
+  local o = options.check("log_likelihood", given, data_options)
+  local sites, names = at_draws.log_likelihood(self.target, self.model, o.data and model.packed(o.data) or self.args,
+    flat_draws(self))
+  for _, name in ipairs(names) do
+    sites[name] = sites[name]:reshape { self.chains, -1, table.unpack(sites[name]:shape(), 2) }
   end
   return sites
+end
+
+local label_options = { draws = options.optional "number" }
+
+--- The posterior probabilities of the values of enumerated variables, which are summed out of the draws: a table site
+--- -> [rows..., K], those of a scan [time, rows..., K]: given all data, the mean over the draws. Option: draws, how
+--- many of them at most (picked at random).
+---
+---     local z = p:labels().z             -- [rows, K]
+---     z:argmax(-1)                       -- the likeliest value of each row, from 0 on
+function methods:labels(given)
+  local o = options.check("labels", given, label_options)
+  return label_posterior.probabilities(self.target, self.model, self.args, flat_draws(self, o.draws))
+end
+
+--- Joint draws of the enumerated variables given each draw of the others and all data: a table site -> int64
+--- [chains * draws, rows...]; those of a scan have time next. Option: draws, how many at most (picked at random).
+function methods:label_draws(given)
+  local o = options.check("label_draws", given, label_options)
+  return label_posterior.draws(self.target, self.model, self.args, flat_draws(self, o.draws))
 end
 
 --- Posterior predictive checks: statistics of what was observed against those of `draws` (1000) replications of it.
@@ -364,102 +247,26 @@ function methods:check(given)
   return require("penumbra.infer.predictive").check(self, given, self.target:values_at(flat_draws(self, 1)[1]))
 end
 
-local loo_class = { __tostring = function(self)
-  local text = ("%d observations, %d draws\nelpd_loo %10.2f, standard error %.2f\np_loo    %10.2f\n"
-    .. "looic    %10.2f"):format(
-    self.k:numel(), self.draws, self.elpd, self.se, self.p, -2 * self.elpd)
-  return self.warning and text .. "\nwarning: " .. self.warning or text
-end }
-
--- Effective sample size by the number of draws of the likelihood of each observation, [chains, draws, N] -> [N]: of its
--- mean, from the standard error that chains have. 1 where it is constant.
-local function relative_efficiency(ll)
-  local draws = ll:size(1) * ll:size(2)
-  local likelihood = (ll - ll:max({ 1, 2 }, true)):exp()
-  local rows = core.draws_summary(likelihood)
-  local sd, mcse = rows:select(2, 2), rows:select(2, 9)
-  local ess = (sd / mcse):square()
-  return core.where(ess:isfinite():logical_and(ess:gt(0)), ess / draws, core.ones({ 1 }))
-end
-
--- The name of the i-th observation of sites with shapes [chains, draws, ...]: y[17], y[3, 2].
-local function observation(sites, names, i)
-  for _, name in ipairs(names) do
-    local shape, count = sites[name]:shape(), 1
-    for axis = 3, #shape do
-      count = count * shape[axis]
-    end
-    if i <= count then
-      local place, rest = {}, i - 1
-      for axis = #shape, 3, -1 do
-        table.insert(place, 1, rest % shape[axis] + 1)
-        rest = rest // shape[axis]
-      end
-      return #place > 0 and ("%s[%s]"):format(name, table.concat(place, ", ")) or name
-    end
-    i = i - count
-  end
-end
-
--- What to do about observations whose weights have too heavy a tail, the worst of them by name; nil where there is
--- none.
-local function loo_warning(k, draws, sites, names)
-  local limit = require("penumbra.infer").pareto_k_threshold(draws)
-  local values, bad, told = k:totable(), {}, {}
-  for i, v in ipairs(values) do
-    bad[#bad + 1] = not (v <= limit) and i or nil
-  end
-  if #bad == 0 then
-    return nil
-  end
-  table.sort(bad, function(i, j) return values[i] > values[j] or values[i] == values[j] and i < j end)
-  for place = 1, math.min(5, #bad) do
-    told[place] = ("%s (%.2f)"):format(observation(sites, names, bad[place]), values[bad[place]])
-  end
-  return ("Pareto k-hat is above %.2f for %d of %d observations: %s%s. Without them the posterior would be another "
-    .. "one, and their densities are not to be trusted: look whether the model fits them (an outlier, tails that are "
-    .. "too light), draw more, or fit without each of them and score it then"):format(limit, #bad, #values,
-    table.concat(told, ", "), #bad > #told and ", ..." or "")
-end
-
 --- Leave-one-out predictive density by Pareto-smoothed importance sampling: how well the model predicts an observation
 --- from all others. Each element of an observed site is one observation. site: the name of one observed site (all of
 --- them together unless given).
 ---
 ---     local a, b = p1:loo(), p2:loo()
----     print(a, a.elpd - b.elpd)      -- the larger predicts better
+---     print(a, a.elpd - b.elpd)      -- the larger predicts better: pn.compare{a, b} says how sure that is
 ---
 --- Gives elpd (the sum of log p(y_i | y_-i), nats), se its standard error, p (the effective number of parameters),
 --- pointwise [N] and k [N], the k-hat of each observation, and a warning that names the worst of them, nil while all
 --- are below what the number of draws allows. How much of the weights' tail is smoothed follows from the relative
 --- efficiency of each observation's likelihood along the chains. Vehtari, Gelman & Gabry 2017.
 function methods:loo(site)
-  local infer = require "penumbra.infer"
-  local sites, names = self:log_likelihood(), {}
-  for name in pairs(sites) do
-    names[#names + 1] = name
-  end
-  table.sort(names)
-  if site ~= nil and not sites[site] then
-    core.error(("loo: the model observes no '%s'; it observes %s"):format(tostring(site), table.concat(names, ", ")))
-  end
-  names = site and { site } or names
-  local parts = {}
-  for k, name in ipairs(names) do
-    parts[k] = sites[name]:reshape { self.chains, self.unconstrained:size(2), -1 }
-  end
-  local by_chain = core.concatenate(parts, 3)
-  local n, draws = by_chain:size(3), self.chains * by_chain:size(2)
-  local ll = by_chain:reshape { draws, n }
-  local efficiency = by_chain:size(2) >= 4 and relative_efficiency(by_chain) or nil
-  local log_w, k = infer.psis { log_w = -ll, relative_efficiency = efficiency }
-  local pointwise = (log_w + ll):logsumexp(1)
-  local all = ll:logsumexp(1) - math.log(draws)
-  local elpd = pointwise:sum():item()
-  local spread = (pointwise - elpd / n):square():mean():item()
-  return setmetatable({ elpd = elpd, se = math.sqrt(n * spread), p = (all - pointwise):sum():item(),
-    pointwise = pointwise,
-    k = k, draws = draws, warning = loo_warning(k, draws, sites, names) }, loo_class)
+  return predictive_density.loo(self, site)
+end
+
+--- The widely applicable information criterion: elpd = sum of log mean density less the variance of the log density
+--- over the draws. The same question as p:loo's, answered without a diagnostic of each observation: prefer p:loo. site:
+--- as there. Gives elpd, se, p, pointwise [N], and a warning where a variance is above 0.4. Watanabe 2010.
+function methods:waic(site)
+  return predictive_density.waic(self, site)
 end
 
 --- Writes draws and statistics to a safetensors file: the draws by site as other programs read them, "draws.w", and
@@ -504,7 +311,7 @@ function posterior.new(given)
   local values = target:compiled_values()
   values(z[1][1])
   local rows = values:map(z:reshape { -1, z:size(3) })
-  self.draws, self.names = by_site(rows:reshape { self.chains, z:size(2), -1 }, target:outputs())
+  self.draws, self.names = at_draws.by_site(rows:reshape { self.chains, z:size(2), -1 }, target:outputs())
   self.latent = {}
   local deterministic = {}
   for _, out in ipairs(target:outputs()) do
@@ -533,6 +340,11 @@ function posterior.new(given)
   end
   self.warnings = z:size(2) >= 4 and warnings_of(self, given.max_depth) or {}
   return self
+end
+
+--- Is x a posterior?
+function posterior.is(x)
+  return type(x) == "table" and getmetatable(x) == class
 end
 
 local restore_options = { model = options.any(nil), data = options.optional "table" }

@@ -10,9 +10,12 @@
 ---     print(check)                posterior predictive p-values: of a posterior or of a fit of pn.svi
 ---     check:plot("check.svg")
 ---
+---     pn.prior_predictive(model, {data = {x}, draws = 1000}).y      what the model expects before it has seen data
+---
 --- Sources: Gneiting, Balabdaoui & Raftery 2007 (PIT); Gneiting & Raftery 2007 (CRPS); Gelman, Meng & Stern 1996.
 -- help: pn
 local core = require "penumbra.core"
+local at_draws = require "penumbra.infer.at_draws"
 local metrics = require "penumbra.metrics"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
@@ -195,18 +198,6 @@ local function value_of(name, f, y)
   return v
 end
 
--- The values that m observes on args, by site, and their names in order. Latent variables: whatever `value` says.
-local function observations(m, args, value)
-  local sites, names = {}, {}
-  for _, site in ipairs(model.run(m, args, { value = value }).order) do
-    if site.observed then
-      sites[site.name] = site.value:detach()
-      names[#names + 1] = site.name
-    end
-  end
-  return sites, names
-end
-
 local function share_and_quantiles(row)
   local above, equal, sum = 0, 0, 0
   local sorted = table.move(row.replicated, 1, #row.replicated, 1, {})
@@ -226,7 +217,7 @@ function predictive.check(self, given, value)
   local o = options.check("check", given, check_options)
   options.whole("check", "draws", o.draws, 2)
   local names, functions = statistics_of(o.statistic)
-  local observed, sites = observations(self.model, self.args, value)
+  local observed, sites = at_draws.observed(self.model, self.args, value)
   local site = o.site or sites[1]
   if not observed[site] then
     core.error(o.site and ("check: the model observes no '%s'%s"):format(o.site, options.suggestion(o.site, sites))
@@ -245,6 +236,39 @@ function predictive.check(self, given, value)
     check[k], check[name] = row, row
   end
   return check
+end
+
+-- ---- before data ----
+
+local prior_options = { data = options.optional "table", draws = 1000 }
+
+--- prior_predictive(model, {data = {x, y}}): draws of everything in a model before it has seen anything: latent
+--- variables from their priors, deterministic sites, and what is observed given them, a table site -> [draws, ...];
+--- sites of a scan have time next. data: the model's arguments after m (what was observed among them is not looked at);
+--- draws: 1000. Variables without a prior (m:flat) are an error, unless their value is given by model:intervene.
+function predictive.prior_predictive(m, given)
+  local o = options.check("prior_predictive", given, prior_options)
+  if not model.is(m) then
+    core.error(("prior_predictive: needs a model (pn.model), got %s"):format(type(m)))
+  end
+  local function value(_, site)
+    if site.constraint then
+      core.error(("prior_predictive: '%s' is restricted to a set by its constraint: draws from its law would leave it")
+        :format(site.name))
+    end
+  end
+  local z = core.zeros({ options.whole("prior_predictive", "draws", o.draws, 1), 1 }, { dtype = "float64" })
+  local before = core.set_no_grad(true)
+  local ok, sites = pcall(at_draws.sites, "prior_predictive", m, model.packed(o.data), z, function()
+    return { predict = true, whole = true, detached = true, value = model.replaying(m, value) }
+  end, function(site)
+    return site.predicted or site.kind == "deterministic" or site.kind == "sample" and not site.observed
+  end)
+  core.set_no_grad(before)
+  if not ok then
+    error(sites, 0)
+  end
+  return sites
 end
 
 return predictive

@@ -223,6 +223,10 @@ local function check_axes(m, site, lp)
   for axis = m.most + 1, n do
     local size = m.axis_sizes and m.axis_sizes[axis]
     wrong = wrong or size and lp:size(-axis) ~= 1 and lp:size(-axis) ~= size
+    if wrong and size == 1 then
+      refuse(site.kind, "'%s' depends on an enumerated variable of an earlier turn that the carry of m:scan did not "
+        .. "hold: what later turns depend on goes through the carry", site.name)
+    end
   end
   if wrong then
     refuse(site.kind, "'%s' has a log density of shape %s, more axes than there are plates: with particles or "
@@ -302,7 +306,7 @@ function recorder:sample(name, d, given)
   end
   if o.enumerate and self.enumerate and not (self.given and self.given[site.name]) then
     site.dist = d
-    site.value, site.axis = enumeration.values(self, site, d)
+    site.value, site.axis, site.scored = enumeration.values(self, site, d)
     site.enumerated = true
   else
     site.dist = d
@@ -318,7 +322,7 @@ function recorder:sample(name, d, given)
       shape_text(d.event_shape))
   end
   if site.score or not (self.unscored and self.unscored[name]) then
-    site.log_prob = score(self, site, site.dist, site.value)
+    site.log_prob = score(self, site, site.dist, site.scored or site.value)
   end
   keep_site(self, site)
   return site.value
@@ -573,11 +577,15 @@ end
 -- The body of a loop over time, called for any t: sites in it are "x[t]", within the loops around it.
 local function turn_of(m, f)
   local step, time = m.step, m.time
+  local before = m.enumerate and enumeration.begin_scan(m)
   return function(carry, t)
     m.step = ("%s[%d]"):format(step, t)
     m.time = table.move(time or {}, 1, time and #time or 0, 1, {})
     m.time[#m.time + 1] = t
     carry = f(carry, t)
+    if before then
+      enumeration.end_turn(m, before, carry)
+    end
     m.step, m.time = step, time
     return carry
   end
@@ -590,6 +598,15 @@ end
 ---       h = m:sample("h", dist.normal(mu + phi * (h - mu), sigma))
 ---       m:observe("y", dist.normal(0, (h / 2):exp()), y[t])
 ---       return h
+---     end)
+---
+--- Enumerated variables of a turn are summed out as soon as the carry does not hold them: what later turns depend on
+--- must go through the carry, in tensors and tables. A hidden Markov model, of any number of steps:
+---
+---     m:scan("t", y:size(1), false, function(z, t)
+---       z = m:sample("z", dist.categorical(z and moves:take(1, z) or first), {enumerate = true})
+---       m:observe("y", dist.normal(means:take(1, z), 1), y[t])
+---       return z
 ---     end)
 ---
 --- In a log density that is compiled (pn.nuts, pn.svi, model:target) 32 turns or more that do the same are one loop:
@@ -609,6 +626,7 @@ function recorder:scan(name, steps, carry, f)
   for t = 1, steps do
     carry = turn(carry, t)
   end
+  self.turns = self.time and self.turns
   return carry
 end
 
