@@ -17,6 +17,9 @@ BUILD    = build
 JOBS     = 2
 FUZZ_SECONDS = 60
 SOAK_SECONDS = 3600
+MUTANTS      = 20
+MUTANT_SEED  = 1
+MUTANT_UNDER =
 SOAK     = 67
 # ------------------------------------------------------------------------------------------------
 
@@ -288,6 +291,14 @@ soak-parts:
 
 soak: soak-parts soak-api
 
+# MUTANTS faults of each kind, drawn by MUTANT_SEED and planted one at a time into the Lua of MUTANT_UNDER; which of them
+# the specs notice. What was tried is kept in $(BUILD)/mutants.
+mutants: all
+	@$(RUN) $(LUA) spec/mutants/run.lua cover
+	@set -e; for kind in random aimed; do for what in try show; do \
+	  $(RUN) $(LUA) spec/mutants/run.lua $$what --kind $$kind --count $(MUTANTS) --seed $(MUTANT_SEED) --under '$(MUTANT_UNDER)'; \
+	done; done
+
 # The pkg-config files follow PREFIX, so they are written at installation. penumbra-static names the archive
 # and leaves its dependencies shared, which `pkg-config --static` does not.
 pkg_file = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' '' 'Name: $(1)' \
@@ -335,5 +346,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all amalgamation tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api asan-build docs install install-lua uninstall fmt clean
+.PHONY: all amalgamation tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

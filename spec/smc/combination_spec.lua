@@ -49,7 +49,7 @@ local MEANS = { -0.4, 0.9, 2 }
 
 describe("a hidden Markov model with one transition matrix", function()
   for states = 1, 3 do
-    it(("of %d states is what its paths add up to, for one step and more, sequences and gaps"):format(states), function()
+    it(("of %d states is the sum of its paths, for one step and more, sequences and gaps"):format(states), function()
       local means = table.move(MEANS, 1, states, 1, {})
       local m = smc.hmm { initial = INITIAL[states], transition = TRANSITION[states],
         emission = dist.normal(pn.tensor(means), 0.8) }
@@ -88,8 +88,8 @@ end)
 
 describe("a Kalman filter", function()
   it("of one step and one state is Bayes' rule, missing or not", function()
-    local s = { transition = { { 0.8 } }, transition_cov = { { 0.3 } }, emission = { { 1.5 } }, emission_cov = { { 0.2 } },
-      initial_mean = { 0.4 }, initial_cov = { { 0.9 } } }
+    local s = { transition = { { 0.8 } }, transition_cov = { { 0.3 } }, emission = { { 1.5 } },
+      emission_cov = { { 0.2 } }, initial_mean = { 0.4 }, initial_cov = { { 0.9 } } }
     local mean, var = 0.8 * 0.4, 0.64 * 0.9 + 0.3
     for _, y in ipairs { 0.7, 0 / 0 } do
       local f, g = smc.kalman.filter(s, pn.tensor { { y } }), smc.kalman.smooth(s, pn.tensor { { y } })
@@ -166,8 +166,8 @@ describe("a plate within a scan", function()
         + (law:log_prob((y[t] - x[t]) / 0.5) - math.log(0.5)):sum():item()
     end
     near(total, rows_in_steps:condition({ x = x }):log_density({}, y):item(), "by the common name")
-    near(total, rows_in_steps:condition({ ["x[1]"] = x[1], ["x[2]"] = x[2], ["x[3]"] = x[3] }):log_density({}, y):item(),
-      "by each name")
+    local each = rows_in_steps:condition { ["x[1]"] = x[1], ["x[2]"] = x[2], ["x[3]"] = x[3] }
+    near(total, each:log_density({}, y):item(), "by each name")
     near(total, rows_in_steps:condition({ ["x[2]"] = x[2] }):log_density({ x = x }, y):item(), "one of them")
     near(total, rows_in_steps:log_density({ x = x }, y):item(), "given")
   end)

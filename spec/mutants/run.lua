@@ -1,0 +1,235 @@
+--- Faults planted one at a time in lua/penumbra, and which of them the specs notice.
+---
+---     lua5.4 spec/mutants/run.lua cover [PART]...       which functions each spec enters, and how long it takes: once
+---     lua5.4 spec/mutants/run.lua try [--kind random] [--count 50] [--seed 1] [--under smc] [--part 1/2]
+---     lua5.4 spec/mutants/run.lua show [--kind random]  shares by folder with 95 % intervals, and the survivors
+---
+--- A fault is tried by the specs that enter its function, the shortest first, until one fails; one whose function no
+--- spec enters survives. What was tried stands in build/mutants/results, a line each, and is not tried again.
+--- spec/mutants/equivalent.txt names faults that change nothing, with the reason: they do not count. The tree itself
+--- is not touched. Environment: LUA, BUILD.
+local faults = dofile "spec/mutants/faults.lua"
+
+local lua, build = os.getenv "LUA" or "lua5.4", os.getenv "BUILD" or "build"
+local root = io.popen("pwd"):read "l"
+if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
+local room = build .. "/mutants"
+
+local function read(path)
+  local file <close> = io.open(path)
+  return file and file:read "a"
+end
+
+local function lines(command)
+  local list, pipe = {}, assert(io.popen(command))
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+-- Runs a spec; true if all passed, and the seconds.
+local function busted(spec, extra, first, limit)
+  local before = os.time()
+  local line = ("LUA_PATH='%s%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/lua/?.so;;' PENUMBRA=%s/penumbra "
+    .. "BUILD=%s OPENBLAS_NUM_THREADS=1 %s timeout -k 5 %d busted --lua=%s -o spec/output.lua %s </dev/null 2>&1")
+    :format(first or "", root, root, root, build, build, build, extra or "", limit or 900, lua, spec)
+  local out = lines(line .. "; echo code $?")
+  local passed = out[#out] == "code 0"
+  return passed, os.time() - before
+end
+
+-- ---- which functions a spec enters ----
+
+-- A copy of lua/penumbra whose functions tell that they are entered.
+local function instrument()
+  for _, path in ipairs(lines "find lua/penumbra -name '*.lua'") do
+    local to = room .. "/instrumented/" .. path:gsub("^lua/", "")
+    os.execute(("mkdir -p '%s'"):format(to:match "^(.*)/"))
+    local file <close> = assert(io.open(to, "w"))
+    file:write(faults.instrumented(read(path), (path:gsub("^lua/", ""))))
+  end
+end
+
+local function cover(parts)
+  os.execute("mkdir -p " .. room .. "/cover")
+  instrument()
+  for _, spec in ipairs(lines "find spec -name '*_spec.lua' | LC_ALL=C sort") do
+    local wanted = #parts == 0
+    for _, part in ipairs(parts) do wanted = wanted or spec:find(part, 1, true) end
+    local path = room .. "/cover/" .. spec:gsub("/", ".")
+    if wanted and not read(path) then
+      local passed, seconds = busted(spec, ("LUA_INIT=@spec/mutants/cover.lua COVERED=%s.part"):format(path),
+        ("%s/instrumented/?.lua;%s/instrumented/?/init.lua;"):format(room, room), 3000)
+      local list = passed and read(path .. ".part")
+      os.remove(path .. ".part")
+      if list then
+        local file <close> = assert(io.open(path, "w"))
+        file:write(spec, "\n", seconds, "\n", list)
+      end
+      print(("%s: %s, %d s"):format(spec, list and select(2, list:gsub("\n", "")) .. " functions" or "failed", seconds))
+    end
+  end
+end
+
+-- "penumbra/x.lua:12" -> list of {spec, seconds}, the shortest first.
+local function covered()
+  local by_function = {}
+  for _, path in ipairs(lines("find " .. room .. "/cover -type f ! -name '*.part' | LC_ALL=C sort")) do
+    local spec, seconds, rest = read(path):match "^([^\n]*)\n(%d+)\n(.*)$"
+    for name in rest:gmatch "[^\n]+" do
+      by_function[name] = by_function[name] or {}
+      table.insert(by_function[name], {spec = spec, seconds = tonumber(seconds)})
+    end
+  end
+  for _, list in pairs(by_function) do
+    table.sort(list, function(a, b)
+      if a.seconds ~= b.seconds then return a.seconds < b.seconds end
+      return a.spec < b.spec
+    end)
+  end
+  assert(next(by_function), "nothing is covered yet: lua5.4 spec/mutants/run.lua cover")
+  return by_function
+end
+
+-- ---- faults ----
+
+local function name_of(fault)
+  return ("%s:%d:%d %s"):format(fault.file, fault.line, fault.from, fault.what)
+end
+
+local function all_faults(o)
+  local list = {}
+  for _, path in ipairs(lines "find lua/penumbra -name '*.lua' | LC_ALL=C sort") do
+    if path:find(o.under, 1, true) then
+      local text = read(path)
+      for _, fault in ipairs(faults.of(text)) do
+        fault.file = path
+        if fault.kind == o.kind then list[#list + 1] = fault end
+      end
+    end
+  end
+  return list
+end
+
+-- A generator of our own: the same list for a seed anywhere.
+local function shuffled(list, seed)
+  local state = seed * 2654435761 + 1
+  for k = #list, 2, -1 do
+    state = (state * 6364136223846793005 + 1442695040888963407)
+    local j = 1 + (state >> 33) % k
+    list[k], list[j] = list[j], list[k]
+  end
+  return list
+end
+
+-- Sets of names: tried (with the answer), equivalent.
+local function known()
+  local tried, same = {}, {}
+  for status, name in (read(room .. "/results") or ""):gmatch "(%w+)\t[^\t]*\t([^\n]+)\n" do tried[name] = status end
+  for name in (read "spec/mutants/equivalent.txt" or ""):gmatch "([^\n]-)%s*%-%- [^\n]*\n" do same[name] = true end
+  return tried, same
+end
+
+-- killed, survived or inert (its value was never changed), and by which spec.
+local function verdict(fault, specs)
+  local text = faults.applied(read(fault.file), fault)
+  if not text then return nil end
+  local here = ("%s/try.%d"):format(room, fault.from)
+  local path = here .. "/" .. fault.file:gsub("^lua/", "")
+  os.execute(("mkdir -p '%s'"):format(path:match "^(.*)/"))
+  local file <close> = assert(io.open(path, "w"))
+  file:write(text)
+  file:close()
+  local mark, valued = here .. "/in_force", fault.text:find("MUTANT", 1, true)
+  local status, by = "survived", ""
+  for _, entry in ipairs(specs) do
+    local passed = busted(entry.spec, ("LUA_INIT=@spec/mutants/in_force.lua IN_FORCE=%s"):format(mark),
+      ("%s/?.lua;%s/?/init.lua;"):format(here, here), 30 + 8 * entry.seconds)
+    if not passed then
+      status, by = "killed", entry.spec
+      break
+    end
+  end
+  if status == "survived" and valued and not read(mark) then status = "inert" end
+  os.execute("rm -rf '" .. here .. "'")
+  return status, by
+end
+
+local function try(o)
+  local by_function, tried, same = covered(), known()
+  local i, n = o.part:match "^(%d+)/(%d+)$"
+  local count = 0
+  for k, fault in ipairs(shuffled(all_faults(o), o.seed)) do
+    if count >= o.count then break end
+    local name = name_of(fault)
+    local specs = by_function[fault.file:gsub("^lua/", "") .. ":" .. fault.def] or {}
+    if same[name] or not faults.applied(read(fault.file), fault) then goto continue end
+    count = count + 1
+    if not tried[name] and k % tonumber(n) == tonumber(i) - 1 then
+      local status, by = verdict(fault, specs)
+      if status == "inert" then count = count - 1 end
+      local file <close> = assert(io.open(room .. "/results", "a"))
+      file:write(status, "\t", o.kind, " ", by, "\t", name, "\n")
+      print(("%-8s %s%s"):format(status, name, by ~= "" and " by " .. by or (" (%d specs)"):format(#specs)))
+    elseif tried[name] == "inert" then
+      count = count - 1
+    end
+    ::continue::
+  end
+end
+
+-- ---- report ----
+
+-- Wilson's interval of 95 %.
+local function interval(k, n)
+  local z, p = 1.959963984540054, k / n
+  local middle, half = (p + z * z / (2 * n)) / (1 + z * z / n),
+    z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+  return middle - half, middle + half
+end
+
+local function show(o)
+  local folders, survivors, names = {}, {}, {}
+  for status, kind, name in (read(room .. "/results") or ""):gmatch "(%w+)\t(%w+)[^\t]*\t([^\n]+)\n" do
+    if kind == o.kind and status ~= "inert" then
+      local folder = name:match "^lua/penumbra/(%w+)/" or "(top)"
+      for _, key in ipairs {folder, "all"} do
+        folders[key] = folders[key] or {killed = 0, all = 0}
+        folders[key].all = folders[key].all + 1
+        folders[key].killed = folders[key].killed + (status == "killed" and 1 or 0)
+      end
+      if status == "survived" then survivors[#survivors + 1] = name end
+    end
+  end
+  for key in pairs(folders) do names[#names + 1] = key end
+  table.sort(names)
+  for _, key in ipairs(names) do
+    local f = folders[key]
+    local low, high = interval(f.killed, f.all)
+    print(("%-14s %4d of %4d noticed, %5.1f %% (%.0f to %.0f)"):format(key, f.killed, f.all, 100 * f.killed / f.all,
+      100 * low, 100 * high))
+  end
+  table.sort(survivors)
+  for _, name in ipairs(survivors) do print("survived: " .. name) end
+end
+
+-- ---- command ----
+
+local o, parts, k = {kind = "random", count = 50, seed = 1, under = "", part = "1/1"}, {}, 2
+while arg[k] do
+  local name = arg[k]:match "^%-%-(%w+)$"
+  if name and o[name] and arg[k + 1] then
+    o[name] = type(o[name]) == "number" and tonumber(arg[k + 1]) or arg[k + 1]
+    k = k + 1
+  else
+    parts[#parts + 1] = arg[k]
+  end
+  k = k + 1
+end
+local command = ({cover = cover, try = try, show = show})[arg[1] or ""]
+if not command or not o.part:find "^%d+/%d+$" then
+  io.stderr:write("usage: lua5.4 spec/mutants/run.lua cover|try|show [--kind random|aimed] [--count N] [--seed N] "
+    .. "[--under PART] [--part I/N]\n")
+  os.exit(1)
+end
+command(arg[1] == "cover" and parts or o)
