@@ -55,7 +55,7 @@ for word in ("and break do else elseif end false for function goto if in local n
 
 local OPENS = {["function"] = true, ["do"] = true, ["if"] = true, ["repeat"] = true}
 
--- Sets token.def, and token.body at the token behind a function's parameters.
+-- Sets the field def of each token, and header at the bracket that closes a list of parameters.
 local function nest(list)
   local stack, loop = {}, false
   for k, t in ipairs(list) do

@@ -71,7 +71,7 @@ local function cover(parts)
   end
 end
 
--- "penumbra/x.lua:12" -> list of {spec, seconds}, the shortest first.
+-- FILE:LINE of a definition -> list of {spec, seconds}, the shortest first.
 local function covered()
   local by_function = {}
   for _, path in ipairs(lines("find " .. room .. "/cover -type f ! -name '*.part' | LC_ALL=C sort")) do
