@@ -77,7 +77,8 @@ static void variances(const pni_estimate *e, const pni_moments *s, const double 
 /* Stan's, into m->factor and then m->inverse. */
 static void dense_covariance(pni_watch *watch, const pni_moments *s, pni_metric *m) {
   int64_t n = m->n;
-  double count = (double)s->count, share = count / (count + 5) / (count - 1), floor = 1e-3 * 5 / (count + 5) / (count - 1);
+  double count = (double)s->count, share = count / (count + 5) / (count - 1),
+         floor = 1e-3 * 5 / (count + 5) / (count - 1);
 #define ELEMENT(i, j) (share * s->product_x[(i)*n + (j)] + ((i) == (j) ? floor * s->product_x[(i)*n + (i)] : 0))
   for (int64_t i = 0; i < n; i++)
     for (int64_t j = 0; j <= i; j++) m->factor[i * n + j] = ELEMENT(i, j);
@@ -122,11 +123,11 @@ static void dense_fisher(pni_estimate *e, pni_watch *watch, const pni_moments *s
 /* What is worked with, and where it lies in e->work. */
 typedef struct {
   const pni_window *w;
-  int64_t n, first, last; /* draws first .. last - 1 */
-  int64_t train, held;    /* how many of them */
-  int64_t rows;           /* of the training set: draws, and scores after them */
-  int64_t order;          /* of the space in which directions are looked for */
-  bool scores, whole;     /* whole: it is that of all coordinates */
+  int64_t n, first, last;              /* draws first .. last - 1 */
+  int64_t train, held;                 /* how many of them */
+  int64_t rows;                        /* of the training set: draws, and scores after them */
+  int64_t order;                       /* of the space in which directions are looked for */
+  bool scores, whole;                  /* whole: it is that of all coordinates */
   double *inverse, *scale, *direction; /* [n], [n], [most, n] */
   double *strip;                       /* [rows, STRIP] */
   double *a, *b, *basis, *mean_work;   /* [order, order] */
