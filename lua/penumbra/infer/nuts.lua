@@ -109,9 +109,9 @@ end
 --- data           list of the model's arguments after m
 --- chains         4
 --- draws          1000, iterations per chain that are kept
---- warmup         iterations per chain for adaptation before them: exactly so many. Unless given 300, and 300 more up to
----                1200 while the chains' windows disagree (split R-hat above 1.1); p.warmup tells how many they were
---- metric         form of the mass matrix: "low_rank" (a diagonal and up to 64 directions, n k operations a leapfrog),
+--- warmup         iterations per chain for adaptation before them: exactly so many. Unless given 300, and by 300 more
+---                up to 1200 while the chains' windows disagree (split R-hat above 1.1); p.warmup: how many they were
+--- metric         form of the mass matrix: "low_rank" (a diagonal and k <= 64 directions, n k operations a leapfrog),
 ---                "diagonal", "dense" (n^2)
 --- estimator      what it is made of: "fisher", draws and gradients, by the least Fisher divergence (Seyboldt, Carlson
 ---                and Carpenter 2026), exact for a normal posterior; or "stan", the draws' covariance

@@ -53,7 +53,7 @@ static bool add_inverse(pni_watch *w, int64_t n, const double *f, double share, 
                 (int)m);
     for (int64_t i = 0; i < n; i++)
       for (int64_t k = 0; k < m; k++)
-        out[i * n + j + k] = (share ? share * out[i * n + j + k] : 0) + (1 - share) * columns[i * m + k];
+        out[i * n + j + k] = (share > 0 ? share * out[i * n + j + k] : 0) + (1 - share) * columns[i * m + k];
   }
   return true;
 }
