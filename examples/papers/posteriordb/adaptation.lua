@@ -7,8 +7,8 @@
 ---   penumbra adaptation.lua --quick                         two generated data sets, short
 ---
 --- Gradients are all evaluations of four chains, warm-up and search for a step size included; effective draws the
---- least, over the numbers of the unconstrained posterior, of the effective sample sizes of bulk, tails and squares. z is the
---- largest standardised error of a mean against the reference (README.md says how it is counted).
+--- least, over the numbers of the unconstrained posterior, of the effective sample sizes of bulk, tails and squares. z
+--- is the largest standardised error of a mean against the reference (README.md says how it is counted).
 --- Other options: --warmup 300 (default: as the sampler does it), --draws 1000.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
