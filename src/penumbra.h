@@ -1432,24 +1432,24 @@ PN_API pn_tensor *pn_odeint(pn_context *c, pn_plan *f, pn_plan *pullback, const 
  * iterations a call makes. */
 typedef struct pn_sampler pn_sampler;
 
-/* The form of the inverse mass matrix; what it is estimated by: draws and gradients (Fisher divergence), or the variances
+/* The form of the inverse mass matrix; what it is estimated by: draws and gradients (Fisher divergence), or variances
  * of draws as in Stan; the windows that it is estimated in. */
 typedef enum pn_metric { PN_METRIC_DIAGONAL = 1, PN_METRIC_LOW_RANK, PN_METRIC_DENSE } pn_metric;
 typedef enum pn_metric_estimator { PN_ESTIMATOR_FISHER = 1, PN_ESTIMATOR_STAN } pn_metric_estimator;
 typedef enum pn_warmup_schedule { PN_SCHEDULE_OVERLAPPING = 1, PN_SCHEDULE_STAN } pn_warmup_schedule;
 
 typedef struct pn_sampler_config {
-  int chains, draws;         /* iterations are per chain; 0: 4, 1000 */
-  int warmup;                /* -1: none; 0: 300, or as many more, up to four times that, as chains take to agree;
+  int chains, draws;    /* iterations are per chain; 0: 4, 1000 */
+  int warmup;           /* -1: none; 0: 300, or as many more, up to four times that, as chains take to agree;
                                 1000 with Stan's schedule */
-  int metric;                /* PN_METRIC_...; 0: low rank */
-  int estimator;             /* PN_ESTIMATOR_...; 0: Fisher */
-  int schedule;              /* PN_SCHEDULE_...; 0: overlapping */
-  int max_depth;             /* of the no-U-turn sampler: 2^max_depth - 1 leapfrogs at most; 0: 10 */
-  int max_steps;             /* above 0: trajectories of so many leapfrogs instead */
-  double target_accept;      /* mean acceptance that the step size is adapted to; 0: 0.8 */
-  double step_size;          /* of the first leapfrog; 0: one is looked for */
-  double radius;             /* starts are uniform on (-radius, radius); 0: 2 */
+  int metric;           /* PN_METRIC_...; 0: low rank */
+  int estimator;        /* PN_ESTIMATOR_...; 0: Fisher */
+  int schedule;         /* PN_SCHEDULE_...; 0: overlapping */
+  int max_depth;        /* of the no-U-turn sampler: 2^max_depth - 1 leapfrogs at most; 0: 10 */
+  int max_steps;        /* above 0: trajectories of so many leapfrogs instead */
+  double target_accept; /* mean acceptance that the step size is adapted to; 0: 0.8 */
+  double step_size;     /* of the first leapfrog; 0: one is looked for */
+  double radius;        /* starts are uniform on (-radius, radius); 0: 2 */
 } pn_sampler_config;
 
 /* A sampler that has made no iteration. start: [chains, n] (float64); start NULL: drawn at random until

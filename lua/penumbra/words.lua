@@ -170,6 +170,7 @@
 ---     history        what is kept of earlier steps: whether, or how many
 ---     mixing         share of steps of another kind
 ---     metric         form of the mass matrix of a Hamiltonian sampler, by name
+---     radius         half the width of the cube in which a start is drawn
 ---     target_accept  share of proposals that an adapted sampler takes
 ---     level, trend, seasonal, period    of a structural series
 --- Pictures

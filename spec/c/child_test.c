@@ -283,8 +283,14 @@ static void dense_metric(int64_t n, int estimator) {
   out[0] = pn_reshape(c, pn_mul(c, pn_sum(c, pn_square(c, z), PN_ALL, 0), half), 1, &one);
   out[1] = pn_neg(c, z);
   pn_plan *plan = pn_capture_end(c, 2, out);
-  pn_sampler_config set = {.chains = 1, .warmup = WARMUP, .draws = 1, .step_size = 0.01, .max_steps = 1,
-                           .metric = PN_METRIC_DENSE, .estimator = estimator, .schedule = PN_SCHEDULE_STAN};
+  pn_sampler_config set = {.chains = 1,
+                           .warmup = WARMUP,
+                           .draws = 1,
+                           .step_size = 0.01,
+                           .max_steps = 1,
+                           .metric = PN_METRIC_DENSE,
+                           .estimator = estimator,
+                           .schedule = PN_SCHEDULE_STAN};
   pn_sampler *s = pn_sampler_new(c, plan, &set, NULL, NULL);
   CHECK_STATUS(c, pn_sampler_run(c, s, WINDOW_END), PN_OK);
   double begin = processor_seconds();

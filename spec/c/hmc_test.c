@@ -35,8 +35,7 @@ static int stan_windows(int warmup, int *ends) {
 
 enum { MOST = 32 };
 
-static const pni_adaptation_plan stans = {
-    .estimator = PN_ESTIMATOR_STAN, .schedule = PN_SCHEDULE_STAN, .target = 0.8};
+static const pni_adaptation_plan stans = {.estimator = PN_ESTIMATOR_STAN, .schedule = PN_SCHEDULE_STAN, .target = 0.8};
 
 static pni_adaptation_plan of_length(int warmup) {
   pni_adaptation_plan plan = stans;
@@ -479,7 +478,7 @@ static void misuse(void) {
   pn_plan *plan = density_plan(c, 3, standard_normal, NULL);
   static const pn_sampler_config bad[] = {{.chains = -1},    {.warmup = -2},       {.draws = -1},     {.max_depth = 30},
                                           {.max_steps = -1}, {.target_accept = 1}, {.step_size = -1}, {.radius = NAN},
-                                          {.metric = 4},     {.estimator = 3},    {.schedule = -1}};
+                                          {.metric = 4},     {.estimator = 3},     {.schedule = -1}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     CHECK(!pn_sampler_new(c, plan, &bad[i], NULL, NULL));
     CHECK_FAIL(c, PN_DOMAIN, "sampler:");

@@ -267,7 +267,8 @@ local function population()
 end
 
 local function settings()
-  local o = { chains = random(3), warmup = random(0, 30), draws = random(30), metric = one { "diagonal", "low_rank", "dense" },
+  local o = { chains = random(3), warmup = random(0, 30), draws = random(30),
+    metric = one { "diagonal", "low_rank", "dense" },
     estimator = one { "fisher", "stan" }, schedule = one { "overlapping", "stan" },
     max_depth = random(4), max_steps = random(8), target_accept = 0.8, step_size = one { 0, 0.1 },
     radius = one { 0, 2 } }

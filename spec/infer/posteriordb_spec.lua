@@ -47,15 +47,18 @@ end
 describe("the posteriors of posteriordb", function()
   local fast = { "arK-arK", "mesquite-logmesquite", "gp_pois_regr-gp_regr", "eight_schools-eight_schools_noncentered" }
 
-  for _, name in ipairs(fast) do
-    local where_present = probe and it or pending
-    where_present("pass by NUTS: " .. name, function()
-      local code, text = run(("--data ../shared/data/posteriordb --guides none --only %s"):format(name))
-      local row = row_of(text, name)
-      assert.equal(0, code, text)
-      assert.equal("ok", row[#row], text)
-      assert.is_true(tonumber(row[7]) < 1.01 and tonumber(row[8]) >= 4000, text) -- R-hat, ESS
-    end)
+  for _, metric in ipairs { "low_rank", "dense", "diagonal" } do
+    for _, name in ipairs(fast) do
+      local where_present = probe and it or pending
+      where_present(("pass by NUTS, %s: %s"):format(metric, name), function()
+        local code, text = run(("--data ../shared/data/posteriordb --guides none --only %s --metric %s"):format(name,
+          metric))
+        local row = row_of(text, name)
+        assert.equal(0, code, text)
+        assert.equal("ok", row[#row], text)
+        assert.is_true(tonumber(row[7]) < 1.01 and tonumber(row[8]) >= 4000, text) -- R-hat, ESS
+      end)
+    end
   end
 end)
 

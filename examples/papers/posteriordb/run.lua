@@ -8,88 +8,19 @@
 ---                                                   again
 ---   penumbra run.lua                                generated data of the same form, nothing to compare with
 ---
---- Other options: --chains 4, --warmup 1000, --ess 4000 (draws are added until the least bulk ESS of a posterior is so
---- large), --guides mean_field,full_rank,flow (or none), --steps 50000 (of a guide), --sampler smc (an SMC sampler,
---- pn.smc.sample, in place of NUTS), --quick.
+--- Other options: --chains 4, --warmup (the sampler's own unless given), --metric low_rank (or diagonal, dense), --ess
+--- 4000 (draws are added until the least bulk ESS of a posterior is so large), --guides mean_field,full_rank,flow (or
+--- none), --steps 50000 (of a guide), --sampler smc (an SMC sampler, pn.smc.sample, in place of NUTS), --quick.
 ---
---- NUTS passes a posterior when for every row of the reference |mean - reference| <= 4 sqrt(mcse^2 + reference mcse^2)
---- (z is the left side over the root, the largest of the rows) and the ratio of standard deviations lies within 10 % of
---- 1 (sd: the worst). q is the same for quantiles: the largest |F - p| / sqrt(p (1 - p) (1 / ESS + 1 / reference ESS))
---- over rows and p = 5, 50, 95 %, where F is the share of our draws at or below the reference quantile. All chains
---- count. A guide is not expected to pass. Of it: the largest error of a mean in standard deviations of the reference,
---- the least and the largest ratio of standard deviations, and k-hat of its importance weights, above 0.7 where
---- weighting cannot mend it. "wrong" stands where an error exceeds 0.2 or a ratio lies beyond 20 %.
----
---- With --sampler smc, 2500 particles at first and --seed 1 (draws: particles; an ESS that counts siblings as one):
----
----   posterior            dim draws    z    sd     q        ESS         s
----   kidscore_momiq         3  4685 1.55 0.978  1.38       4686       1.8
----   kidscore_interaction   5  5829 2.02 1.005  1.47       4949       2.2
----   logearn_height         3  4755 1.57 1.003  2.22       4658       4.2
----   logmesquite            8  4871 1.47 0.980  1.95       4644       0.4
----   nes                   10  5382 2.01 1.020  2.13       4742       0.6
----   blr                    6  5221 1.40 1.015  1.96       5189       6.3
----   arK                    7  5410 1.69 0.980  1.76       5162       5.7
----   garch11                4  5824 1.87 0.970  3.94       5792       1.0
----   eight_schools         10  5288 2.08 1.026  2.69       4518       0.6
----   gp_regr                3  5112 1.15 1.040  2.67       5062       0.5
----
---- The others were not run by it.
----
---- Measured with --seed 1, 4 chains, warm-up 1000 and the draws of each chain that the ESS asked for (s: seconds of the
---- last run, on two cores that others used too). Every posterior passes.
----
----   posterior            dim draws    z    sd     q R-hat   ESS div     s
----   kidscore_momiq         3  3912 1.80 1.019  2.03 1.001  4790   0   8.1
----   kidscore_interaction   5  5339 1.17 0.991  1.79 1.001  4554   0  40.6
----   logearn_height         3  4832 0.76 0.989  0.76 1.001  4640   0  53.2
----   logmesquite            8  2500 1.43 1.012  1.29 1.001  4131   0   1.4
----   nes                   10  3023 2.09 0.968  1.89 1.001  4731   0  19.7
----   blr                    6  5240 0.78 1.009  2.03 1.001  4833   0   3.8
----   diamonds              26  2500 2.39 0.972  2.81 1.002 11380   0   3.9
----   kilpisjarvi            3  4134 1.15 0.975  1.63 1.001  4879   0  20.3
----   arK                    7  2500 1.49 1.021  2.29 1.001  5791   0   5.8
----   garch11                4  2500 1.05 0.979  2.06 1.001  4927   0  13.1
----   hmm_drive_0            6  2500 1.48 0.978  2.40 1.000 10696   0  23.7
----   eight_schools         10  2500 1.53 1.026  2.78 1.000  5632   5   0.7
----   low_dim_gauss_mix      5  2500 1.98 0.988  1.97 1.001  9133   0   8.7
----   gp_regr                3  2500 1.22 0.983  2.00 1.000  8798   0   1.8
----   gp_pois_regr          13  3430 1.46 1.031  2.52 1.001  4623  23  32.3
----   lotka_volterra         8  2500 1.25 1.022  1.98 1.001 11102   0  32.9
----   one_comp_mm_elim_abs   4  5000 1.88 0.928  1.72 1.001  7549   1  94.6
----
---- Guides after 50,000 steps of 4 particles, 10,000 draws: k-hat, the largest error of a mean, the least
---- and the largest ratio of standard deviations; * is wrong. Independent normals are too narrow wherever columns are
---- correlated, by up to a factor of hundreds; full rank and flow are right but for the worst scaled (diamonds,
---- kilpisjarvi, kidscore_interaction, whose optimisation may not have ended) and for tails (gp_pois_regr,
---- eight_schools).
----
----                        mean-field                full-rank                 flow
----   posterior            k-hat  error  sd          k-hat  error  sd          k-hat  error  sd
----   kidscore_momiq        0.81   0.03 0.15  0.98*  0.21   0.02 0.98  0.99   0.48   0.04 0.98  0.99
----   kidscore_interaction  0.95   1.11 0.06  0.99*  0.45   1.04 0.87  1.00*  0.53   0.07 0.78  1.00*
----   logearn_height        0.86   0.01 0.06  0.99*  0.24   0.02 0.97  0.99   0.12   0.06 0.97  1.00
----   logmesquite           1.05   0.02 0.22  0.90*  0.65   0.04 0.91  0.97   0.75   0.04 0.95  0.98
----   nes                   0.98   0.02 0.12  0.99*  0.45   0.03 0.98  1.01   0.32   0.04 0.92  0.99
----   blr                   0.83   0.12 0.47  0.96*  0.50   0.12 0.97  1.18   0.11   0.15 0.98  1.01
----   diamonds              1.23   6.33 0.01  1.00*  3.82  17.32 0.31  1.20*  1.01   2.65 0.01  1.00*
----   kilpisjarvi           0.92   1.96 0.00  0.99*  1.12   3.74 1.69  1.75*  0.89   1.49 0.22  0.97*
----   arK                   1.14   0.04 0.23  0.99*  0.43   0.03 0.98  1.01   0.54   0.04 0.96  1.00
----   garch11               0.74   0.07 0.51  0.93*  0.68   0.03 0.89  0.97   0.89   0.02 0.98  1.00
----   hmm_drive_0           0.72 299.16 0.73 92.03*  0.64   0.06 0.97  1.08   0.56   0.05 0.97  1.08
----   eight_schools         0.54   0.23 0.76  1.01*  0.56   0.19 0.80  1.01*  0.76   0.03 0.98  1.14
----   low_dim_gauss_mix     0.69   0.03 0.80  1.16*  0.25   0.05 0.97  1.00   0.21   0.08 0.97  0.99
----   gp_regr               0.54   0.02 0.99  1.03   0.52   0.02 0.99  1.03   0.56   0.02 0.99  1.03
----   gp_pois_regr          1.44   1.03 0.04  1.92*  0.83   0.40 0.37  1.17*  0.68   0.12 0.73  1.07*
----   lotka_volterra        0.96   0.08 0.15  0.89*  0.64   0.04 0.90  0.96   0.70   0.03 0.93  0.98
----   one_comp_mm_elim_abs  0.70   0.30 0.46  0.92*  0.71   0.18 0.59  0.91*  0.46   0.05 0.83  0.96
+--- What passes and what was found: README.md.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local models = dofile(here .. "/models.lua")
 
 -- ---- the command line ----
 
-local option = { data = false, only = false, out = false, draws = 2500, warmup = 1000, chains = 4, ess = 4000, seed = 1,
+local option = { data = false, only = false, out = false, draws = 2500, warmup = -1, metric = "low_rank",
+  chains = 4, ess = 4000, seed = 1,
   guides = "mean_field,full_rank,flow", steps = 50000, sampler = "nuts", quick = false }
 local k = 1
 while arg and arg[k] do
@@ -220,7 +151,8 @@ local function sample(entry, data, draws)
   for name, value in pairs(entry.settings or {}) do
     s[name] = value
   end
-  s.chains, s.warmup, s.draws, s.data = option.chains, option.warmup, draws, data
+  s.chains, s.draws, s.data, s.metric = option.chains, draws, data, option.metric
+  s.warmup = option.warmup >= 0 and option.warmup or nil
   return pn.nuts(entry.model, s)
 end
 
@@ -320,8 +252,8 @@ local function settings_text(method)
   if method == "smc" then
     return ("draws %d; ESS %d; seed %d"):format(option.draws, option.ess, option.seed)
   elseif method == "nuts" then
-    return ("%d chains; warm-up %d; draws %d; ESS %d; seed %d"):format(option.chains, option.warmup, option.draws,
-      option.ess, option.seed)
+    return ("%s; %d chains; warm-up %s; draws %d; ESS %d; seed %d"):format(option.metric, option.chains,
+      option.warmup < 0 and "by itself" or option.warmup, option.draws, option.ess, option.seed)
   end
   return ("%d steps; seed %d"):format(option.steps, option.seed)
 end

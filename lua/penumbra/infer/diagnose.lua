@@ -3,6 +3,8 @@
 ---     local d = pn.diagnose(model, guide, {data = {x, y}})
 ---     print(d)                      the sites as a table, prior predictive ranges, terms of the bound, problems
 ---     d.problems                    list of {kind, site, where, message}; where: "script.lua:12"
+---     d.advice                      the same of what may be sampled better, kind "funnel": the scale of a variable
+---                                   depends on another variable, as in tau * z + mu written with tau inside the law
 ---     d.sites d.ranges d.terms d.gradient    what the tables are made of
 ---
 --- Kinds of problems: "error" (the function raised), "missing" (a site of one is not in the other), "shape", "plate"
@@ -131,6 +133,41 @@ local function table_of_sites(self, trace)
     self.sites[#self.sites + 1] = { name = site.name, kind = kind, where = site.where, scale = site.scale,
       law = site.dist and site.dist.name or type(site.set) == "string" and site.set or "",
       shape = core.is_tensor(site.value) and site.value:shape() or {}, plates = plates_text(site) }
+  end
+end
+
+-- ---- funnels ----
+
+-- Variables of the trace whose values the spread of the law of `site` depends on.
+local function scale_depends_on(site, others)
+  local ok, spread = pcall(function() return site.dist:variance():sum() end)
+  local names = {}
+  for _, other in ipairs(ok and others or {}) do
+    local found, slope = pcall(function() return core.grad(spread, { other.value })[1] end)
+    if other ~= site and found and slope and slope:abs():sum():item() > 0 then
+      names[#names + 1] = "'" .. other.name .. "'"
+    end
+  end
+  return names
+end
+
+-- Neal's funnel: where data say little of x, its law narrows with its scale, and no step suits both ends.
+local function advise_of_funnels(self, trace)
+  local latent = {}
+  for _, site in ipairs(trace.order) do
+    local free = site.kind == "sample" and not site.observed and not site.enumerable
+    if free and site.dist and not site.dist.discrete and core.is_tensor(site.value) then
+      latent[#latent + 1] = site
+    end
+  end
+  for _, site in ipairs(latent) do
+    local names = site.dist.support:find "^real" and scale_depends_on(site, latent) or {}
+    if #names > 0 then
+      self.advice[#self.advice + 1] = { kind = "funnel", site = site.name, where = site.where, message =
+        ("the scale of '%s' depends on %s: where data say little of it the posterior is a funnel, which no step "
+          .. "size suits; a standard variable that is scaled and shifted (tau * z + mu) has none"):format(site.name,
+          table.concat(names, ", ")) }
+    end
   end
 end
 
@@ -423,6 +460,9 @@ function class.__tostring(self)
   for _, p in ipairs(self.problems) do
     lines[#lines + 1] = ("  %s%s: %s"):format(p.where ~= "" and base(p.where) .. ": " or "", p.kind, p.message)
   end
+  for _, p in ipairs(self.advice) do
+    lines[#lines + 1] = ("  %s%s (advice): %s"):format(p.where ~= "" and base(p.where) .. ": " or "", p.kind, p.message)
+  end
   blocks[#blocks + 1] = table.concat(lines, "\n")
   return table.concat(blocks, "\n\n")
 end
@@ -496,7 +536,7 @@ function diagnose.diagnose(m, guide, given)
   local o = options.check("diagnose", given, diagnose_options)
   options.whole("diagnose", "draws", o.draws, 1)
   local args = model.packed(o.data)
-  local self = setmetatable({ problems = {}, sites = {}, ranges = {}, terms = {} }, class)
+  local self = setmetatable({ problems = {}, advice = {}, sites = {}, ranges = {}, terms = {} }, class)
   local function run()
     return model.run(m, args, { check = true, locate = true, prior = true, value = model.replaying(m,
       function(_, site)
@@ -508,6 +548,7 @@ function diagnose.diagnose(m, guide, given)
   if t then
     self.model_run = t
     table_of_sites(self, t)
+    advise_of_funnels(self, t)
     check_densities(self, t, function() return birthplace(state, run) end)
     prior_ranges(self, m, args, o.draws)
   end

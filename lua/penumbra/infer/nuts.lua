@@ -18,14 +18,14 @@ local nuts = {}
 
 local LOOK = 0.1 -- seconds between two looks at the progress line
 
-local common = { data = options.optional "table", chains = 4, warmup = options.optional "number", draws = 1000,
+local common_options = { data = options.optional "table", chains = 4, warmup = options.optional "number", draws = 1000,
   metric = options.choice("low_rank", "diagonal", "dense"), estimator = options.choice("fisher", "stan"),
-  schedule = options.choice("overlapping", "stan"), target_accept = 0.8, init = options.any(false), radius = 2, generator = options.optional(),
-  progress = options.optional() }
+  schedule = options.choice("overlapping", "stan"), target_accept = 0.8, init = options.any(false), radius = 2,
+  generator = options.optional(), progress = options.optional() }
 
 local function with(more)
   local all = {}
-  for key, value in pairs(common) do
+  for key, value in pairs(common_options) do
     all[key] = value
   end
   for key, value in pairs(more) do
@@ -109,12 +109,12 @@ end
 --- data           list of the model's arguments after m
 --- chains         4
 --- draws          1000, iterations per chain that are kept
---- warmup         iterations per chain for adaptation before them: exactly so many. Unless given 300, and by 300 more up
----                to 1200 while the chains' windows disagree (split R-hat above 1.1); p.warmup tells how many they were
---- metric         form of the mass matrix: "low_rank" (a diagonal and up to 64 directions, of n k operations a leapfrog),
+--- warmup         iterations per chain for adaptation before them: exactly so many. Unless given 300, and by 300 more
+---                up to 1200 while the chains' windows disagree (split R-hat above 1.1); p.warmup: how many they were
+--- metric         form of the mass matrix: "low_rank" (a diagonal and k <= 64 directions, n k operations a leapfrog),
 ---                "diagonal", "dense" (n^2)
---- estimator      what it is made of: "fisher", draws and gradients, by the least Fisher divergence (Seyboldt, Carlson &
----                Carpenter 2026), exact for a normal posterior; or "stan", the draws' covariance
+--- estimator      what it is made of: "fisher", draws and gradients, by the least Fisher divergence (Seyboldt, Carlson
+---                and Carpenter 2026), exact for a normal posterior; or "stan", the draws' covariance
 --- schedule       windows: "overlapping", two that overlap, from every draw; or "stan", windows that double (then the
 ---                warm-up is 1000 unless given)
 --- target_accept  0.8; nearer to 1 takes shorter steps

@@ -4,8 +4,7 @@
 ---     print(p)                     a line for each number: mean, sd, quantiles, R-hat, effective sample sizes
 ---     p.draws.w                    [chains, draws, ...]; sites of a scan have time next
 ---     p:summary()                  the same lines as a list; p:summary().w is the line of w
----     p:predict()                  draws of what was observed (the posterior predictive), by site [chains * draws,
----                                  ...]
+---     p:predict()                  draws of what was observed (the posterior predictive), [chains * draws, ...]
 ---     p:predict{data = {x_new}}    for other data; where the model observes nil, it draws
 ---     p:check{statistic = f}       posterior predictive checks: p-values and a picture
 ---     p:log_likelihood()           log density of each observation at each draw, by site [chains, draws, ...]
@@ -284,13 +283,12 @@ local class = { __name = "posterior", __index = core.namespace("a posterior", me
 
 function class.__tostring(self)
   local n = self.statistics.accept:numel()
+  local before = self.warmup and (" after %d of warm-up"):format(self.warmup) or ""
   local text = ("%s\n%d %s in %.1f s"):format(tostring(self:summary(self.latent)), n, self.particles and "particles"
-    or ("draws of %d chains%s"):format(self.chains, self.warmup and (" after %d of warm-up"):format(self.warmup) or ""),
-    self.seconds)
+    or ("draws of %d chains%s"):format(self.chains, before), self.seconds)
   if self.log_evidence then
     text = ("%s, log evidence %.4f"):format(text, self.log_evidence.value)
-    local se = self.log_evidence.se
-    text = se and ("%s, standard error %.2g"):format(text, se) or text
+    text = self.log_evidence.se and ("%s, standard error %.2g"):format(text, self.log_evidence.se) or text
   end
   for _, warning in ipairs(self.warnings) do
     text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)
@@ -437,8 +435,8 @@ saved.restored_by(posterior_file, function(path, given)
   end
   local self = posterior.new { model = m, args = args, target = t, unconstrained = found.unconstrained,
     statistics = found.statistics, seconds = found.seconds, max_depth = found.max_depth, particles = found.particles,
-    log_evidence = found.log_evidence, log_evidence_error = found.log_evidence_error, warmup = found.warmup,
-    gradients = found.gradients }
+    warmup = found.warmup, gradients = found.gradients, log_evidence = found.log_evidence,
+    log_evidence_error = found.log_evidence_error }
   local why = misfit(self, found)
   if why then
     return nil, "restore: the file is of another model: " .. why, "domain"

@@ -1,14 +1,15 @@
 /*
 ** adaptation.c: dual averaging (Hoffman & Gelman 2014, with gamma = 0.05, t0 = 10, kappa = 0.75) and two schedules of
 ** windows for the mass matrix.
-** "stan" (Stan Reference Manual, section on HMC algorithm parameters): 75 iterations for the step size alone, windows of
-** 25, 50, 100 ..., 50 iterations for the step size; in less than 150 iterations 15 %, 75 % and 10 %. A mass matrix is
-** made at the end of a window, and a step size looked for.
-** "overlapping" (Seyboldt, Carlson & Carpenter 2026): a draw enters a foreground and a background window; at a switch the
-** background becomes the foreground and another begins. Switches come every 10 draws in the first 30 % of the warm-up,
-** then after 80, 120, 180 ... draws unless the next would not fit; the last 15 % are for the step size alone. A mass
-** matrix is made of the foreground at every draw (diagonal), or every 20 and at switches; a step size is looked for after
-** the first. After the first 30 % the step size follows the acceptance's symmetric mean, of 2 min(1, e^D) / (1 + e^D).
+** "stan" (Stan Reference Manual, section on HMC algorithm parameters): 75 iterations for the step size alone, windows
+** of 25, 50, 100 ..., 50 iterations for the step size; in less than 150 iterations 15 %, 75 % and 10 %. A mass matrix
+** is made at the end of a window, and a step size looked for.
+** "overlapping" (Seyboldt, Carlson & Carpenter 2026): a draw enters a foreground and a background window; at a switch
+** the background becomes the foreground and another begins. Switches come every 10 draws in the first 30 % of the
+** warm-up, then after 80, 120, 180 ... draws unless the next would not fit; the last 15 % are for the step size alone.
+** A mass matrix is made of the foreground at every draw (diagonal), or every 20 and at switches; a step size is looked
+** for after the first. After the first 30 % the step size follows the mean of 2 min(1, e^D) / (1 + e^D), D the gain of
+** energy. The first metric is the identity: theirs, 1 / |gradient|, led chains into other modes (posteriordb's page).
 */
 #include <math.h>
 #include "adaptation.h"
@@ -91,8 +92,7 @@ static void adapt_step(pni_adaptation *a, pni_chain *h, double accept) {
 
 pn_status pni_adapt_search(pni_adaptation *a, pni_chain *h) {
   if (a->full) {
-    if (a->draws.fore->count >= 2 &&
-        (h->status = pni_estimate_metric(&a->estimate, h->c, &a->draws, &h->metric)))
+    if (a->draws.fore->count >= 2 && (h->status = pni_estimate_metric(&a->estimate, h->c, &a->draws, &h->metric)))
       return h->status;
     bool stan = a->plan.schedule == PN_SCHEDULE_STAN;
     if (stan) pni_window_switch(&a->draws);

@@ -35,7 +35,7 @@ void pni_adaptation_start(pni_adaptation *a, const pni_chain *h, const pni_adapt
 int pni_adaptation_settled(const pni_adaptation *a);
 /* So many more iterations; where the windows overlap, at pni_adaptation_settled. */
 void pni_adaptation_extend(pni_adaptation *a, int more);
-/* Before an iteration: where pni_adapt has asked for it, the mass matrix of the window and perhaps a step size for that.
+/* Before an iteration: where pni_adapt has asked for it, the mass matrix of the window and perhaps a step size for it.
  * If it is interrupted it can be done again. */
 pn_status pni_adapt_search(pni_adaptation *a, pni_chain *h);
 /* After iteration `i` (0-based) of the warm-up, which moved to h->at as t says: a new step size, and perhaps the end of

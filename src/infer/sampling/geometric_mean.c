@@ -1,8 +1,8 @@
 /*
 ** geometric_mean.c: A # B^-1 = B^-1/2 (B^1/2 A B^1/2)^1/2 B^-1/2 by Newton's iteration (Denman & Beavers 1976)
 **   X <- (X + Y^-1) / 2,  Y <- (Y + X^-1) / 2,  from X = A, Y = B,
-** X -> A # B^-1 and Y -> its inverse. In coordinates in which A and B are both diagonal it is the same iteration on each
-** pair of numbers, so bad conditioning of A and B themselves slows nothing. Everything is done by pieces of columns.
+** X -> A # B^-1 and Y -> its inverse. In coordinates in which A and B are both diagonal it is the same iteration on
+** each pair of numbers, so bad conditioning of A and B themselves slows nothing. All is done by pieces of columns.
 */
 #include <cblas.h>
 #include <math.h>
@@ -53,7 +53,7 @@ static bool add_inverse(pni_watch *w, int64_t n, const double *f, double share, 
                 (int)m);
     for (int64_t i = 0; i < n; i++)
       for (int64_t k = 0; k < m; k++)
-        out[i * n + j + k] = (share ? share * out[i * n + j + k] : 0) + (1 - share) * columns[i * m + k];
+        out[i * n + j + k] = (share > 0 ? share * out[i * n + j + k] : 0) + (1 - share) * columns[i * m + k];
   }
   return true;
 }
@@ -69,9 +69,7 @@ static double change(int64_t n, const double *x, const double *before) {
   return most;
 }
 
-int64_t pni_geometric_mean_room(int64_t n) {
-  return pni_plus(pni_times(2, pni_times(n, n)), pni_times(n, PIECE));
-}
+int64_t pni_geometric_mean_room(int64_t n) { return pni_plus(pni_times(2, pni_times(n, n)), pni_times(n, PIECE)); }
 
 bool pni_geometric_mean(pni_watch *w, int64_t n, double *a, double *b, double *work) {
   double *f = work, *inverse = f + n * n, *columns = inverse + n * n, last = INFINITY;

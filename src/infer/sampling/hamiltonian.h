@@ -49,12 +49,12 @@ typedef struct pni_chain {
   double uniform[8]; /* drawn ahead within a transition */
   int left;          /* of them */
   pni_metric metric;
-  pni_point at;   /* where the chain stands (its p has no meaning) */
-  pni_point here; /* moving end of a trajectory */
-  double *work;   /* of trajectory.c */
-  double step;    /* of the leapfrog */
-  int max_depth;  /* 2^max_depth - 1 leapfrogs at most */
-  int max_steps;  /* static trajectories: leapfrogs each; 0: doubled until they turn */
+  pni_point at;      /* where the chain stands (its p has no meaning) */
+  pni_point here;    /* moving end of a trajectory */
+  double *work;      /* of trajectory.c */
+  double step;       /* of the leapfrog */
+  int max_depth;     /* 2^max_depth - 1 leapfrogs at most */
+  int max_steps;     /* static trajectories: leapfrogs each; 0: doubled until they turn */
   int64_t gradients; /* evaluations of the density so far */
   pn_status status;
 } pni_chain;

@@ -77,7 +77,8 @@ static void variances(const pni_estimate *e, const pni_moments *s, const double 
 /* Stan's, into m->factor and then m->inverse. */
 static void dense_covariance(pni_watch *watch, const pni_moments *s, pni_metric *m) {
   int64_t n = m->n;
-  double count = (double)s->count, share = count / (count + 5) / (count - 1), floor = 1e-3 * 5 / (count + 5) / (count - 1);
+  double count = (double)s->count, share = count / (count + 5) / (count - 1),
+         floor = 1e-3 * 5 / (count + 5) / (count - 1);
 #define ELEMENT(i, j) (share * s->product_x[(i)*n + (j)] + ((i) == (j) ? floor * s->product_x[(i)*n + (i)] : 0))
   for (int64_t i = 0; i < n; i++)
     for (int64_t j = 0; j <= i; j++) m->factor[i * n + j] = ELEMENT(i, j);
@@ -122,11 +123,11 @@ static void dense_fisher(pni_estimate *e, pni_watch *watch, const pni_moments *s
 /* What is worked with, and where it lies in e->work. */
 typedef struct {
   const pni_window *w;
-  int64_t n, first, last; /* draws first .. last - 1 */
-  int64_t train, held;    /* how many of them */
-  int64_t rows;           /* of the training set: draws, and scores after them */
-  int64_t order;          /* of the space in which directions are looked for */
-  bool scores, whole;     /* whole: it is that of all coordinates */
+  int64_t n, first, last;              /* draws first .. last - 1 */
+  int64_t train, held;                 /* how many of them */
+  int64_t rows;                        /* of the training set: draws, and scores after them */
+  int64_t order;                       /* of the space in which directions are looked for */
+  bool scores, whole;                  /* whole: it is that of all coordinates */
   double *inverse, *scale, *direction; /* [n], [n], [most, n] */
   double *strip;                       /* [rows, STRIP] */
   double *a, *b, *basis, *mean_work;   /* [order, order] */
@@ -231,7 +232,7 @@ static bool products(search *q, pni_estimate *e, pni_watch *watch) {
 static bool estimate_inside(search *q, pni_watch *watch) {
   double count = (double)q->train, ridge = q->train > q->order + 1 ? RIDGE : 1 / count;
   double share = q->scores ? 1 / count : 1 / (count + 5);
-  if (!q->scores) ridge = 5 / (count + 5);
+  if (!q->scores) ridge = (q->train > q->order + 1 ? 1e-3 : 1) * 5 / (count + 5);
   for (int64_t i = 0; i < q->order * q->order; i++) q->a[i] *= share;
   for (int64_t i = 0; i < q->order; i++) q->a[i * (q->order + 1)] += ridge;
   if (!q->scores) return true;
@@ -265,16 +266,18 @@ static int64_t candidates(search *q, pni_watch *watch, int64_t most) {
   return count;
 }
 
-/* Does stretching by l bring the held-out draws nearer to a normal law? p: their places along the direction, then those
- * of their scores. Fisher divergence l a^2 + x^2 / l, or else twice the negative log density. */
+/* Does stretching by l bring the held-out draws nearer to a normal law, beyond chance? p: their places along the
+ * direction, then those of their scores. The divergence l a^2 + x^2 / l falls where the ratio of the means x^2 / a^2 is
+ * beyond l, the negative log density of x alone where x^2 is beyond l log l / (l - 1); beyond by 3 / 2 standard errors
+ * of the logarithm. */
 static bool agrees(const search *q, double l, const double *p) {
-  double x = 0, a = 0;
+  double x = 0, a = 0, held = (double)q->held;
   for (int64_t k = 0; k < q->held; k++) {
-    x += p[k] * p[k];
-    if (q->scores) a += p[q->held + k] * p[q->held + k];
+    x += p[k] * p[k] / held;
+    if (q->scores) a += p[q->held + k] * p[q->held + k] / held;
   }
-  double gain = q->scores ? (l - 1) * a + (1 / l - 1) * x : (1 / l - 1) * x + (double)q->held * log(l);
-  return gain < 0;
+  double beyond = q->scores ? log(x / a / l) : log(x * (l - 1) / l / log(l));
+  return (l > 1 ? beyond : -beyond) > 1.5 * sqrt((q->scores ? 4 : 2) / held);
 }
 
 /* Of `count` candidates those that agree with what was held out, into the metric. */
@@ -301,7 +304,9 @@ static void low_rank(pni_estimate *e, pni_watch *watch, const pni_window *w, pni
   variances(e, w->fore, m->inverse, 1, q.inverse);
   for (int64_t i = 0; i < q.n; i++) q.scale[i] = sqrt(q.inverse[i]);
   int64_t count = 0;
-  if (q.train >= 2 && q.held >= 2 && products(&q, e, watch) && estimate_inside(&q, watch) &&
+  bool spread = true;
+  for (int64_t i = 0; i < q.n; i++) spread &= w->fore->square_x[i] > 0 && (!q.scores || w->fore->square_a[i] > 0);
+  if (spread && q.train >= 2 && q.held >= 2 && products(&q, e, watch) && estimate_inside(&q, watch) &&
       eigen(e, q.order, q.a, q.value, q.b))
     count = candidates(&q, watch, m->most);
   if (!watch->left) accept(&q, watch, count, m);

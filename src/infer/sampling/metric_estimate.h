@@ -8,7 +8,7 @@
 #include "window.h"
 
 typedef struct pni_estimate {
-  int estimator; /* PN_ESTIMATOR_... */
+  int estimator;    /* PN_ESTIMATOR_... */
   int64_t n, order; /* order: of the matrices within */
   int64_t nwork, niwork;
   double *work, *eigen; /* eigen: of LAPACK */

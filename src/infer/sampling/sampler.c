@@ -52,8 +52,10 @@ static pn_status read_config(pn_context *c, const pn_sampler_config *given, pn_s
     return pni_fail(c, PN_DOMAIN, "sampler: warmup and draws must be positive, got %d and %d", set->warmup, set->draws);
   if (set->metric < 0 || set->metric > PN_METRIC_DENSE || set->estimator < 0 || set->estimator > PN_ESTIMATOR_STAN ||
       set->schedule < 0 || set->schedule > PN_SCHEDULE_STAN)
-    return pni_fail(c, PN_DOMAIN, "sampler: metric, estimator and schedule must be PN_METRIC_, PN_ESTIMATOR_ and "
-                                  "PN_SCHEDULE_ values, got %d, %d and %d", set->metric, set->estimator, set->schedule);
+    return pni_fail(c, PN_DOMAIN,
+                    "sampler: metric, estimator and schedule must be PN_METRIC_, PN_ESTIMATOR_ and "
+                    "PN_SCHEDULE_ values, got %d, %d and %d",
+                    set->metric, set->estimator, set->schedule);
   if (set->warmup > INT_MAX - set->draws || set->draws > INT_MAX - LENGTHENED * STAN_WARMUP)
     return pni_fail(c, PN_DOMAIN, "sampler: warmup and draws must be at most %d in all, got %d and %d", INT_MAX,
                     set->warmup, set->draws);
@@ -90,8 +92,8 @@ static double *take(double **from, size_t n) {
 
 static int64_t room_of(const pn_sampler *s) {
   int64_t metric = pni_metric_room(s->n, s->set.metric);
-  int64_t work = pni_plus(pni_trajectory_room(s->n, s->set.max_depth),
-                          pni_adaptation_room(s->n, s->set.metric, &s->plan));
+  int64_t work =
+      pni_plus(pni_trajectory_room(s->n, s->set.max_depth), pni_adaptation_room(s->n, s->set.metric, &s->plan));
   int64_t draws = pni_times(s->set.draws, pni_plus(s->n, STATISTICS));
   return pni_plus(pni_plus(pni_times(5, s->n), metric), pni_plus(work, draws));
 }

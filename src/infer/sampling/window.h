@@ -1,7 +1,7 @@
 /*
-** window.h: what a warm-up remembers of its draws x and their scores a = grad log p(x): means and sums of squares (or of
-** products) of the draws since two moments, the foreground's and the later one's of the background, and for a low rank
-** the last draws themselves. A switch makes the background the foreground and begins another.
+** window.h: what a warm-up remembers of its draws x and their scores a = grad log p(x): means and sums of squares (or
+** of products) of the draws since two moments, the foreground's and the later one's of the background, and for a low
+** rank the last draws themselves. A switch makes the background the foreground and begins another.
 */
 #ifndef PN_INFER_SAMPLING_WINDOW_H
 #define PN_INFER_SAMPLING_WINDOW_H
@@ -19,12 +19,12 @@ typedef struct pni_moments {
 
 typedef struct pni_window {
   int64_t n;
-  bool scores;                      /* are scores taken, too, and outliers drawn in? */
-  bool single;                      /* is there no background but the window before? */
+  bool scores; /* are scores taken, too, and outliers drawn in? */
+  bool single; /* is there no background but the window before? */
   pni_moments slot[2], *fore, *back;
-  int64_t keep, added;              /* room for the last draws; draws so far */
-  double *draw, *score;             /* [keep, n]: draw number k in row k % keep */
-  double *x, *a;                    /* [n] scratch */
+  int64_t keep, added;  /* room for the last draws; draws so far */
+  double *draw, *score; /* [keep, n]: draw number k in row k % keep */
+  double *x, *a;        /* [n] scratch */
 } pni_window;
 
 /* Numbers that `memory` of pni_window_start holds; warmup: draws at most. */

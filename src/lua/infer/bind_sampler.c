@@ -27,9 +27,8 @@ static pn_sampler *self(lua_State *L) {
   return b->s;
 }
 
-static const char *const fields[] = {"chains", "draws",     "warmup",    "metric",        "estimator",
-                                     "schedule", "max_depth", "max_steps", "target_accept", "step_size",
-                                     "radius", NULL};
+static const char *const fields[] = {"chains",    "draws",     "warmup",        "metric",    "estimator", "schedule",
+                                     "max_depth", "max_steps", "target_accept", "step_size", "radius",    NULL};
 
 /* What the values of metric, estimator and schedule are called, from 1 on. */
 static const char *const metrics[] = {"diagonal", "low_rank", "dense", NULL};
@@ -109,8 +108,8 @@ static int l_summary(lua_State *L) {
   PNI_RETURN(L, pni_lua_context(L), pn_draws_summary(pni_lua_context(L), draws));
 }
 
-static const luaL_Reg methods[] = {{"run", l_run},     {"finished", l_finished},     {"iteration", l_iteration},
-                                   {"draws", l_draws}, {"statistics", l_statistics}, {"metric", l_metric},
+static const luaL_Reg methods[] = {{"run", l_run},       {"finished", l_finished},     {"iteration", l_iteration},
+                                   {"draws", l_draws},   {"statistics", l_statistics}, {"metric", l_metric},
                                    {"warmup", l_warmup}, {"gradients", l_gradients},   {NULL, NULL}};
 
 void pni_open_sampler(lua_State *L) {

@@ -1,0 +1,373 @@
+/*
+** metric_test.c: mass matrices from draws and scores. Judged by the condition number of the preconditioned target, not
+** by variances: closed forms on Gaussians, windows with fewer draws than numbers, scores of float32, noise that is no
+** direction, chains that do not move, one draw far out; what a metric does to momenta; a warm-up's length; a host's
+** function gets what a plan gets.
+*/
+#include <stdlib.h>
+#include "check.h"
+
+#include "../../src/infer/sampling/geometric_mean.h"
+#include "../../src/infer/sampling/metric_estimate.h"
+
+enum { MOST = 200 };
+
+/* ---- normal draws of the test's own ---- */
+
+static uint64_t state;
+
+static double uniform(void) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return ((double)(state >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double normal(void) { return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform()); }
+
+/* ---- Gaussians: S = D (I + (l - 1) u u^T) D, whose inverse is known ---- */
+
+typedef struct {
+  int n;
+  double sd[MOST], u[MOST], stretch;
+} law;
+
+/* Standard deviations from low to high, a direction over all coordinates. */
+static law make_law(int n, double low, double high, double stretch) {
+  law g = {.n = n, .stretch = stretch};
+  double sum = 0;
+  for (int i = 0; i < n; i++) {
+    g.sd[i] = low * pow(high / low, n > 1 ? (double)i / (n - 1) : 0);
+    g.u[i] = i % 2 ? -1 - 0.1 * i / n : 1;
+    sum += g.u[i] * g.u[i];
+  }
+  for (int i = 0; i < n; i++) g.u[i] /= sqrt(sum);
+  return g;
+}
+
+static double covariance(const law *g, int i, int j, bool inverse) {
+  double l = inverse ? 1 / g->stretch : g->stretch, d = inverse ? 1 / (g->sd[i] * g->sd[j]) : g->sd[i] * g->sd[j];
+  return d * ((i == j) + (l - 1) * g->u[i] * g->u[j]);
+}
+
+static void draw(const law *g, double *x, double *a) {
+  double along = 0;
+  for (int i = 0; i < g->n; i++) along += g->u[i] * (x[i] = normal());
+  for (int i = 0; i < g->n; i++) { /* y = (I + (sqrt(l) - 1) u u^T) e, x = D y, a = -D^-1 (I + (1 / l - 1) u u^T) y */
+    double e = x[i];
+    x[i] = g->sd[i] * (e + (sqrt(g->stretch) - 1) * along * g->u[i]);
+    a[i] = -(e + (1 / sqrt(g->stretch) - 1) * along * g->u[i]) / g->sd[i];
+  }
+}
+
+/* ---- the machinery ---- */
+
+typedef struct {
+  pn_context *c;
+  pni_window w;
+  pni_estimate e;
+  pni_metric m;
+  double *memory;
+} rig;
+
+static void rig_open(rig *r, int n, int kind, int estimator, int warmup) {
+  bool scores = estimator == PN_ESTIMATOR_FISHER;
+  int64_t metric = pni_metric_room(n, kind), window = pni_window_room(n, kind, scores, warmup);
+  *r = (rig){.c = pn_context_new(NULL), .w = {.scores = scores}};
+  r->memory = calloc((size_t)(metric + window + pni_estimate_room(n, kind, estimator, warmup)), sizeof(double));
+  pni_metric_start(&r->m, n, kind, r->memory);
+  pni_window_start(&r->w, n, kind, warmup, r->memory + metric);
+  pni_estimate_start(&r->e, n, kind, estimator, warmup, r->memory + metric + window);
+}
+
+static void rig_close(rig *r) {
+  free(r->memory);
+  pn_context_close(r->c);
+}
+
+static void add(rig *r, const law *g, int draws, bool single) {
+  double x[MOST], a[MOST];
+  for (int k = 0; k < draws; k++) {
+    draw(g, x, a);
+    for (int i = 0; single && i < g->n; i++) a[i] = (float)a[i];
+    pni_window_add(&r->w, x, a);
+  }
+}
+
+static void estimate(rig *r) { CHECK_STATUS(r->c, pni_estimate_metric(&r->e, r->c, &r->w, &r->m), PN_OK); }
+
+/* Largest over least eigenvalue of R^T S^-1 R, M^-1 = R R^T: 1 where the metric is S. */
+static double condition(rig *r, const law *g) {
+  const int64_t n = g->n, shape[] = {n, n};
+  size_t mark = pn_scope_open(r->c);
+  double *m = malloc((size_t)(n * n) * sizeof *m), *p = malloc((size_t)(n * n) * sizeof *p);
+  pni_metric_matrix(&r->m, m);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) { /* in units of sd, so that rounding does not count */
+      m[i * n + j] /= g->sd[i] * g->sd[j];
+      p[i * n + j] = covariance(g, i, j, true) * g->sd[i] * g->sd[j];
+    }
+  pn_tensor *root = pn_cholesky(r->c, pn_from_data(r->c, PN_FLOAT64, 2, shape, m)), *values = NULL;
+  pn_tensor *vectors = NULL, *product = pn_matmul(r->c, pn_from_data(r->c, PN_FLOAT64, 2, shape, p), root);
+  pn_eigh(r->c, pn_matmul(r->c, pn_transpose(r->c, root, 0, 1), product), &values, &vectors);
+  CHECK_STATUS(r->c, pn_context_status(r->c), PN_OK);
+  const double *v = values ? pn_tensor_data(values) : NULL;
+  double ratio = v ? v[n - 1] / v[0] : INFINITY;
+  free(m);
+  free(p);
+  pn_scope_close(r->c, mark);
+  return ratio;
+}
+
+static double condition_after(const law *g, int kind, int estimator, int draws, bool single) {
+  rig r;
+  rig_open(&r, g->n, kind, estimator, draws);
+  add(&r, g, draws, single);
+  estimate(&r);
+  double ratio = condition(&r, g);
+  rig_close(&r);
+  return ratio;
+}
+
+/* ---- tests ---- */
+
+/* X B X = A, at sizes below, at and above a piece, with conditions of 1e8. */
+static void geometric_mean(void) {
+  pn_context *c = pn_context_new(NULL);
+  static const int sizes[] = {1, 2, 32, 33, 100};
+  for (int s = 0; s < 5; s++) {
+    int n = sizes[s];
+    law g = make_law(n, 1e-2, 1e2, 50), h = make_law(n, 1e-1, 10, 0.02);
+    double *a = malloc((size_t)(n * n) * sizeof *a), *b = malloc((size_t)(n * n) * sizeof *b);
+    double *work = malloc((size_t)pni_geometric_mean_room(n) * sizeof *work), worst = 0;
+    for (int i = 0; i < n * n; i++)
+      a[i] = covariance(&g, i / n, i % n, false), b[i] = covariance(&h, i / n, i % n, true);
+    CHECK(pni_geometric_mean(&(pni_watch){.c = c}, n, a, b, work));
+    for (int i = 0; i < n; i++)
+      for (int j = 0; j < n; j++) {
+        double sum = 0;
+        for (int k = 0; k < n; k++)
+          for (int l = 0; l < n; l++) sum += a[i * n + k] * covariance(&h, k, l, true) * a[l * n + j];
+        double unit = sqrt(covariance(&g, i, i, false) * covariance(&g, j, j, false));
+        worst = fmax(worst, fabs(sum - covariance(&g, i, j, false)) / unit);
+      }
+    CHECK(worst < 1e-9);
+    free(a);
+    free(b);
+    free(work);
+  }
+  pn_context_close(c);
+}
+
+static void gaussians(void) {
+  law g = make_law(6, 1e-3, 1e3, 1e4);
+  state = 1;
+  /* as soon as there are more draws than numbers the dense mean is S itself, whatever the draws */
+  CHECK_NEAR(condition_after(&g, PN_METRIC_DENSE, PN_ESTIMATOR_FISHER, 8, false), 1, 1e-5);
+  CHECK_NEAR(condition_after(&g, PN_METRIC_DENSE, PN_ESTIMATOR_FISHER, 100, false), 1, 1e-5);
+  CHECK(condition_after(&g, PN_METRIC_DENSE, PN_ESTIMATOR_FISHER, 100, true) < 1.5); /* scores of float32 */
+  /* what is left to the diagonal lies within 1/2 and 2 */
+  CHECK(condition_after(&g, PN_METRIC_LOW_RANK, PN_ESTIMATOR_FISHER, 100, false) < 4.1);
+  CHECK(condition_after(&g, PN_METRIC_LOW_RANK, PN_ESTIMATOR_FISHER, 100, true) < 4.1);
+  CHECK(condition_after(&g, PN_METRIC_LOW_RANK, PN_ESTIMATOR_STAN, 250, false) < 8);
+  CHECK(condition_after(&g, PN_METRIC_DENSE, PN_ESTIMATOR_STAN, 2000, false) < 2);
+  /* diagonal: sqrt(S_ii / (S^-1)_ii), not S_ii */
+  rig r;
+  rig_open(&r, g.n, PN_METRIC_DIAGONAL, PN_ESTIMATOR_FISHER, 4000);
+  add(&r, &g, 4000, false);
+  estimate(&r);
+  for (int i = 0; i < g.n; i++)
+    CHECK_NEAR(r.m.inverse[i], sqrt(covariance(&g, i, i, false) / covariance(&g, i, i, true)), 0.06);
+  rig_close(&r);
+  rig_open(&r, g.n, PN_METRIC_DIAGONAL, PN_ESTIMATOR_STAN, 4000);
+  add(&r, &g, 4000, false);
+  estimate(&r);
+  for (int i = 0; i < g.n; i++) CHECK_NEAR(r.m.inverse[i], covariance(&g, i, i, false), 0.15); /* of 1e-6 as well */
+  rig_close(&r);
+}
+
+/* Fewer draws than numbers. */
+static void rank_deficient(void) {
+  law same = make_law(40, 1e-2, 1e2, 1), wide = make_law(200, 1e-2, 1e2, 100), narrow = make_law(200, 0.1, 10, 0.01);
+  for (int kind = PN_METRIC_LOW_RANK; kind <= PN_METRIC_DENSE; kind++) {
+    state = 2;
+    double ratio = condition_after(&same, kind, PN_ESTIMATOR_FISHER, 12, false);
+    CHECK(ratio < 10); /* 1e8 without */
+    CHECK(condition_after(&same, kind, PN_ESTIMATOR_STAN, 12, false) < (kind == PN_METRIC_DENSE ? 1e8 : 60));
+    CHECK(condition_after(&wide, kind, PN_ESTIMATOR_FISHER, 90, false) < 25); /* 100 by the diagonal */
+    CHECK(condition_after(&narrow, kind, PN_ESTIMATOR_FISHER, 90, false) < 25);
+  }
+}
+
+/* Draws and scores that have nothing to do with each other have no directions, in however few draws. */
+static void noise(void) {
+  double x[60], a[60];
+  state = 3;
+  for (int draws = 20; draws <= 240; draws += 55) {
+    rig r;
+    rig_open(&r, 60, PN_METRIC_LOW_RANK, PN_ESTIMATOR_FISHER, 240);
+    for (int k = 0; k < draws; k++) {
+      for (int i = 0; i < 60; i++) x[i] = normal(), a[i] = normal();
+      pni_window_add(&r.w, x, a);
+    }
+    estimate(&r);
+    CHECK_INT(r.m.rank, 0);
+    rig_close(&r);
+  }
+}
+
+static void does_not_move(void) {
+  const double x[3] = {1, 2, 3}, a[3] = {-1, 0, 1}, broken[3] = {0, NAN, INFINITY};
+  for (int kind = PN_METRIC_DIAGONAL; kind <= PN_METRIC_DENSE; kind++)
+    for (int estimator = PN_ESTIMATOR_FISHER; estimator <= PN_ESTIMATOR_STAN; estimator++) {
+      rig r;
+      double matrix[9];
+      rig_open(&r, 3, kind, estimator, 30);
+      for (int k = 0; k < 30; k++) pni_window_add(&r.w, x, k % 2 && estimator == PN_ESTIMATOR_FISHER ? broken : a);
+      estimate(&r);
+      pni_metric_matrix(&r.m, matrix);
+      for (int i = 0; i < 9; i++) CHECK_NEAR(matrix[i], i % 4 == 0, 1e-12);
+      rig_close(&r);
+    }
+}
+
+/* One draw whose score is 1e8 standard deviations out, anywhere but among the first ten. */
+static void far_out(void) {
+  law g = make_law(5, 1e-2, 1e2, 1);
+  for (int kind = PN_METRIC_DIAGONAL; kind <= PN_METRIC_DENSE; kind++)
+    for (int at = 10; at < 80; at += 23) {
+      rig r;
+      double x[5], a[5];
+      rig_open(&r, g.n, kind, PN_ESTIMATOR_FISHER, 80);
+      state = 4;
+      for (int k = 0; k < 80; k++) {
+        draw(&g, x, a);
+        if (k == at) x[2] *= 5, a[2] = 1e8 * a[2];
+        pni_window_add(&r.w, x, a);
+      }
+      estimate(&r);
+      CHECK(condition(&r, &g) < 6); /* 1e8 without */
+      rig_close(&r);
+    }
+}
+
+/* Momenta of covariance M, velocities M^-1 p: with P = R^-T, M^-1 P P^T = I. */
+static void momenta(void) {
+  law g = make_law(7, 1e-1, 10, 30);
+  for (int kind = PN_METRIC_DIAGONAL; kind <= PN_METRIC_DENSE; kind++) {
+    rig r;
+    double p[49] = {0}, v[7], m[49];
+    rig_open(&r, 7, kind, PN_ESTIMATOR_FISHER, 60);
+    state = 5;
+    add(&r, &g, 60, false);
+    estimate(&r);
+    CHECK(kind != PN_METRIC_LOW_RANK || r.m.rank > 0);
+    pni_metric_matrix(&r.m, m);
+    for (int k = 0; k < 7; k++) {
+      p[8 * k] = 1;
+      pni_metric_colour(&r.m, p + 7 * k);
+      CHECK_NEAR(pni_metric_kinetic(&r.m, p + 7 * k, v), 0.5, 1e-10); /* u^T u / 2 */
+      for (int i = 0; i < 7; i++) {
+        double sum = 0;
+        for (int j = 0; j < 7; j++) sum += m[7 * i + j] * p[7 * k + j];
+        CHECK(fabs(v[i] - sum) < 1e-10 * g.sd[6]);
+      }
+    }
+    for (int i = 0; i < 7; i++)
+      for (int j = 0; j < 7; j++) {
+        double sum = 0;
+        for (int k = 0; k < 7; k++)
+          for (int l = 0; l < 7; l++) sum += m[7 * i + l] * p[7 * k + l] * p[7 * k + j];
+        CHECK(fabs(sum - (i == j)) < 1e-9 * g.sd[i] / g.sd[j]);
+      }
+    rig_close(&r);
+  }
+}
+
+/* ---- whole samplers ---- */
+
+static pn_status host(void *data, const double *z, double *log_density, double *gradient) {
+  const law *g = data;
+  *log_density = 0;
+  for (int i = 0; i < g->n; i++) {
+    gradient[i] = 0;
+    for (int j = 0; j < g->n; j++) gradient[i] -= covariance(g, i, j, true) * z[j];
+    *log_density += z[i] * gradient[i] / 2;
+  }
+  return PN_OK;
+}
+
+/* Two hills, 40 apart, with nothing between. */
+static pn_status hills(void *data, const double *z, double *log_density, double *gradient) {
+  (void)data;
+  double d = *z > 0 ? *z - 20 : *z + 20;
+  *log_density = -d * d / 2;
+  *gradient = -d;
+  return PN_OK;
+}
+
+/* A host's function is adapted to as a plan is, and a chain takes few leapfrogs after it. */
+static void of_a_host(void) {
+  law g = make_law(6, 1e-3, 1e3, 1e4);
+  for (int kind = PN_METRIC_LOW_RANK; kind <= PN_METRIC_DENSE; kind++) {
+    pn_context *c = pn_context_new(&(pn_context_config){.seed = 6, .threads = 1});
+    pn_target *t = pn_target_of_function(c, g.n, host, &g);
+    pn_sampler *s =
+        pn_target_sampler(c, t, &(pn_sampler_config){.chains = 2, .draws = 200, .metric = kind}, NULL, NULL);
+    CHECK_STATUS(c, pn_sampler_run(c, s, 100000), PN_OK);
+    CHECK(pn_sampler_finished(s) && pn_sampler_warmup(s) % 300 == 0);
+    size_t mark = pn_scope_open(c);
+    const double *m = pn_tensor_data(pn_sampler_metric(c, s)), *row = pn_tensor_data(pn_sampler_statistics(c, s));
+    for (int i = 0; kind == PN_METRIC_DENSE && i < 36; i++) {
+      double unit = sqrt(covariance(&g, i / 6, i / 6, false) * covariance(&g, i % 6, i % 6, false));
+      CHECK(fabs(m[i] - covariance(&g, i / 6, i % 6, false)) < 1e-4 * unit);
+    }
+    double leapfrogs = 0;
+    for (int k = 0; k < 400; k++) leapfrogs += row[7 * k + 4] / 400;
+    CHECK(leapfrogs < 8);
+    CHECK(pn_sampler_gradients(s) > (int64_t)(400 * leapfrogs) + 600);
+    pn_scope_close(c, mark);
+    pn_sampler_free(s);
+    pn_target_free(t);
+    pn_context_close(c);
+  }
+}
+
+static int warmup_of(double apart, int asked, int block) {
+  pn_context *c = pn_context_new(&(pn_context_config){.seed = 7, .threads = 1});
+  size_t mark = pn_scope_open(c);
+  pn_target *t = pn_target_of_function(c, 1, hills, NULL);
+  double start[2] = {20, apart};
+  const pn_sampler_config config = {.chains = 2, .warmup = asked, .draws = 10};
+  pn_sampler *s =
+      pn_target_sampler(c, t, &config, pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){2, 1}, start), NULL);
+  while (!pn_sampler_finished(s) && pn_sampler_run(c, s, block) == PN_OK) {
+  }
+  int warmup = pn_sampler_warmup(s);
+  CHECK_INT(pn_sampler_iteration(s), warmup + 10);
+  CHECK_INT(pn_tensor_shape(pn_sampler_draws(c, s))[1], 10);
+  pn_scope_close(c, mark);
+  pn_sampler_free(s);
+  pn_target_free(t);
+  pn_context_close(c);
+  return warmup;
+}
+
+static void length(void) {
+  CHECK_INT(warmup_of(20, 0, 100000), 300);
+  CHECK_INT(warmup_of(-20, 0, 100000), 1200); /* chains that never agree: four times as long, no more */
+  CHECK_INT(warmup_of(-20, 0, 7), 1200);
+  CHECK_INT(warmup_of(-20, 77, 100000), 77); /* what is asked for */
+  CHECK_INT(warmup_of(-20, -1, 100000), 0);
+}
+
+int main(void) {
+  geometric_mean();
+  gaussians();
+  rank_deficient();
+  noise();
+  does_not_move();
+  far_out();
+  momenta();
+  of_a_host();
+  length();
+  CHECK_DONE();
+}
