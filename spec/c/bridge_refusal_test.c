@@ -86,7 +86,7 @@ static void scripts(void) {
   CHECK(!bs_model_construct("{\"script\": \"/nowhere/x.lua\"}", 1, &error));
   check_said(__FILE__, __LINE__, &error, "construct: there is no script '/nowhere/x.lua'");
   CHECK(!bs_model_construct(NULL, 1, &error)); /* the script beside this program, which has none */
-  check_said(__FILE__, __LINE__, &error, "bridge_refusal_test.lua'");
+  check_said(__FILE__, __LINE__, &error, ": it stands beside the library");
   CHECK(!bs_model_construct("", 1, NULL));
 }
 
