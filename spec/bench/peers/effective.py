@@ -21,15 +21,15 @@ NAMES = sorted(p.stem for p in FOLDER.glob("*.so"))
 def effective(x):
     """The least of bulk, tail and squares over all columns of draws [chains, draws, n]."""
     apart = (x - x.mean((0, 1))) ** 2
-    return min(min(float(arviz.ess(x[:, :, j], method=m)) for m in ("bulk", "tail")) for j in range(x.shape[2])), \
-        min(float(arviz.ess(apart[:, :, j], method="bulk")) for j in range(x.shape[2]))
+    ways = (x, "bulk"), (x, "tail"), (apart, "bulk")
+    return min(float(arviz.ess(v[:, :, j], method=m)) for v, m in ways for j in range(x.shape[2]))
 
 
 def report(name, who, runs):
     """runs: (seconds, gradients, draws [chains, draws, n]) of each seed."""
     rows = {"gradients": [], "draw": [], "gradient": []}
     for seconds, gradients, x in runs:
-        n = min(effective(x))
+        n = effective(x)
         rows["gradients"].append(gradients / n)
         rows["draw"].append(seconds / n)
         rows["gradient"].append(seconds / gradients)

@@ -1,6 +1,6 @@
-"""Does nutpie, on models written in Lua through libpenumbra_bridge.so, draw from what pn.nuts draws from? Means and mean
-squares of all latent variables, by the difference over its Monte Carlo error; fails above 4 (of a normal law that is 1
-of 16,000). The environment needs nutpie and bridgestan.
+"""Does nutpie, on models written in Lua through libpenumbra_bridge.so, draw from what pn.nuts draws from? Means and
+mean squares of all latent variables, by the difference over its Monte Carlo error; fails above 4 (of a normal law that
+is 1 of 16,000). The environment needs nutpie and bridgestan.
    BUILD=build python spec/bench/peers/nutpie_agreement.py [NAME]...      eight schools and a regression without any"""
 import os
 import subprocess
@@ -18,7 +18,7 @@ subprocess.run([os.environ.get("LUA", "lua5.4"), "spec/bench/peers/bridge_models
 
 
 def moments(x):
-    """Mean and its Monte Carlo error of each column [chains, draws, n], and those of its square around `middle`."""
+    """Mean and its Monte Carlo error of each row of [n, chains, draws]."""
     return np.array([(v.mean(), v.std(ddof=1) / np.sqrt(float(arviz.ess(v, method="mean")))) for v in x])
 
 

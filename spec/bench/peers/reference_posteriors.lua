@@ -123,11 +123,4 @@ function reference.measure(print_row, wanted)
   end
 end
 
---- Names of the posteriors in their order.
-function reference.names()
-  local names = {}
-  for k, entry in ipairs(models) do names[k] = short(entry) end
-  return names
-end
-
 return reference

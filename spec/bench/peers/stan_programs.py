@@ -81,7 +81,8 @@ data { int N; array[N] real ts; array[2] real y_init; array[N, 2] real y; }
 parameters { vector<lower=0>[4] theta; vector<lower=0>[2] z_init; array[2] real<lower=0> sigma; }
 model {
   array[N] vector[2] z = ode_rk45_tol(rate, z_init, 0, ts, 1e-6, 1e-6, 1000000, theta);
-  theta ~ normal([1, 0.05, 1, 0.05]', [0.5, 0.05, 0.5, 0.05]'); z_init ~ lognormal(log(10), 1); sigma ~ lognormal(-1, 1);
+  theta ~ normal([1, 0.05, 1, 0.05]', [0.5, 0.05, 0.5, 0.05]');
+  z_init ~ lognormal(log(10), 1); sigma ~ lognormal(-1, 1);
   for (k in 1:2) { y_init[k] ~ lognormal(log(z_init[k]), sigma[k]); y[, k] ~ lognormal(log(z[, k]), sigma[k]); } }""",
     "one_comp_mm_elim_abs": """
 functions { vector rate(real t, vector c, real k_a, real K_m, real V_m, real D, real V) {
