@@ -56,10 +56,11 @@ SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))
 EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
 BENCH_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/bench/*.c))
 FUZZ_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/fuzz/*.c))
-PEERS := torch jax stan particles
+PEERS := torch jax stan nutpie particles
 PACKAGES_torch = torch pyro-ppl batchbald_redux==2.0.5 pytagi==0.2.1 torchsde
 PACKAGES_jax   = jax numpyro blackjax 'arviz<0.23' smcx cuthbert dynamax statsmodels diffrax
 PACKAGES_stan  = pystan 'setuptools<81' jax numpyro 'arviz<0.23'
+PACKAGES_nutpie = nutpie==0.16.8 stanli==0.24.0 bridgestan==2.9.0 arviz==0.23.4
 PACKAGES_particles = particles
 C_FILES     = $(shell find src spec examples -name '*.[ch]' -not -path '*/golden/*' 2>/dev/null | LC_ALL=C sort)
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
@@ -227,9 +228,10 @@ bench:
 	@$(SUBMAKE) all $(BENCH_PROG)
 	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/run.lua
 
-# The same beside PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, smcx, cuthbert and particles, which a first run installs
-# under $(BUILD)/peers (8 GB). ROWS='training kalman' chooses groups of rows, ROWS='distributions:gamma,beta'
-# distributions, LEVELS='avx2 portable' processor levels.
+# The same beside PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, nutpie, stanli, smcx, cuthbert and particles, which a
+# first run installs under $(BUILD)/peers (8 GB). ROWS='training kalman' chooses groups of rows,
+# ROWS='distributions:gamma,beta' distributions, ROWS='sampling:arK,nes' posteriors, LEVELS='avx2 portable' processor
+# levels.
 bench-peers: $(PEERS:%=$(BUILD)/peers/%/installed)
 	@.ci/deps build
 	@$(SUBMAKE) all $(BUILD)/spec/bench/limits $(BUILD)/spec/bench/particle

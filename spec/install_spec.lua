@@ -62,13 +62,13 @@ local LOADER = [[
 #include <penumbra_bridge.h>
 #include <stdio.h>
 #include <string.h>
-#define FIND(name) memcpy(&f_##name, (void *[]){dlsym(library, #name)}, sizeof(void *))
+#define FIND(name) (found = dlsym(library, #name), memcpy(&f_##name, &found, sizeof found))
 static bs_model *(*f_bs_model_construct)(const char *, unsigned, char **);
 static void (*f_bs_model_destruct)(bs_model *);
 static const char *(*f_bs_name)(const bs_model *), *(*f_bs_param_unc_names)(const bs_model *);
 static int (*f_bs_log_density)(const bs_model *, bool, bool, const double *, double *, char **);
 int main(int argc, char **argv) {
-  void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+  void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL, *found;
   double x = 2, lp = 0;
   char *error = NULL;
   if (!library) return puts(dlerror()), 1;

@@ -71,9 +71,9 @@ local function by_name(target, x)
 end
 
 --- new(target): {plain, shapes, draws, unconstrain, merge} of a target. plain is what a host takes as the density
---- without determinants; draws is 1 if deterministic variables are drawn at random, else 0; unconstrain(x) gives z [n] of the
---- values x of all latent variables; merge(z) gives the z of the values by name in bridge.given and, for variables that
---- are not there, of z itself. Internal.
+--- without determinants; draws is 1 if deterministic variables are drawn at random, else 0; unconstrain(x) gives z [n]
+--- of the values x of all latent variables; merge(z) gives the z of the values by name in bridge.given and, for
+--- variables that are not there, of z itself. Internal.
 local function new(target)
   local bridge = { given = {}, shapes = real_shapes(target), draws = 0, plain = {} }
   for _, out in ipairs(target:outputs()) do

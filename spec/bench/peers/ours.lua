@@ -225,7 +225,10 @@ function groups.distributions()
 end
 
 function groups.sampling()
-  require "sampling".measure(print_row, (os.getenv "BUILD" or "build") .. "/peers-data")
+  local build, sampling, reference = os.getenv "BUILD" or "build", require "sampling", require "reference_posteriors"
+  reference.prepare(build .. "/peers-data/bridge", build, sampling.json)
+  sampling.measure(print_row, build .. "/peers-data", wanted)
+  reference.measure(print_row, wanted)
 end
 
 function groups.inference()

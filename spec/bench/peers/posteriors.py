@@ -11,6 +11,7 @@ jax.config.update("jax_enable_x64", True)
 warnings.filterwarnings("ignore")
 
 import arviz  # noqa: E402
+import clock  # noqa: E402
 import numpy as np  # noqa: E402
 import numpyro  # noqa: E402
 import numpyro.distributions as dist  # noqa: E402
@@ -63,7 +64,7 @@ def gp_regr(d):
     numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(len(x)), cov), obs=d["y"])
 
 
-MODELS = {f.__name__: f for f in (eight_schools, logistic, kidiq, arK, gp_regr)}
+MODELS = {f.__name__: f for f in (eight_schools, logistic, kidiq, arK, gp_regr) if clock.wanted(f.__name__)}
 
 
 def worst(draws, what):

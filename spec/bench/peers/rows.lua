@@ -178,6 +178,17 @@ for _, r in ipairs{{"eight_schools", "eight schools"}, {"logistic", "logistic re
   end
 end
 
+-- All posteriors of posteriordb; each figure with the warm-up (reference_posteriors.lua).
+for _, name in ipairs{"kidscore_momiq", "kidscore_interaction", "logearn_height", "logmesquite", "nes", "blr",
+  "diamonds", "kilpisjarvi", "arK", "garch11", "hmm_drive_0", "eight_schools_noncentered", "low_dim_gauss_mix",
+  "gp_regr", "gp_pois_regr", "lotka_volterra", "one_comp_mm_elim_abs"} do
+  for _, what in ipairs{{"gradients", "gradients an effective draw", ""}, {"draw", "an effective draw", "us"},
+    {"gradient", "a gradient", "us"}} do
+    add{group = "sampling", key = what[1] .. " " .. name, title = ("%s: %s"):format(name, what[2]), unit = what[3],
+      must = {peer = 1}, dtype = "float64", tally = what[2]}
+  end
+end
+
 for _, r in ipairs{{"eight_schools", "eight schools", "mean-field", 10},
   {"logistic", "logistic regression, 690 x 15", "mean-field", 10},
   {"VAE", "VAE 784-200-200-40, batch 100", "amortised", 50}} do

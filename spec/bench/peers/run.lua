@@ -1,6 +1,6 @@
---- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx,
---- dynamax, cuthbert, statsmodels, batchbald_redux, pytagi, torchsde and diffrax, the same work in one run, everyone
---- held to one processor. Prints a table and writes BUILD/bench-peers.json.
+--- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, nutpie, stanli,
+--- `particles`, smcx, dynamax, cuthbert, statsmodels, batchbald_redux, pytagi, torchsde and diffrax, the same work in
+--- one run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
 ---   lua spec/bench/peers/run.lua [GROUP]...     training sources residual lenet batchbald stochastic elementwise
 ---                                               kalman gaussian smc rbpf switching sampling inference sites
 ---                                               distributions; all without any; distributions:gamma,beta only these
@@ -18,12 +18,13 @@ local LEVELLED = {training = true, elementwise = true, kalman = true}
 local GROUPS = {"training", "sources", "residual", "lenet", "batchbald", "stochastic", "elementwise", "kalman",
   "gaussian", "smc", "rbpf", "switching", "sampling", "inference", "sites", "distributions"}
 local TURNS = {training = 2, elementwise = 2, kalman = 2, switching = 2}
-local SCALES = {ns = 1e9, us = 1e6, ms = 1e3, MB = 1e-6} -- of seconds and bytes
+local SCALES = {ns = 1e9, us = 1e6, ms = 1e3, MB = 1e-6, [""] = 1} -- of seconds, bytes and numbers
 local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles", "smcx", "dynamax", "cuthbert",
-  "statsmodels", "batchbald_redux", "pytagi", "torchsde", "diffrax"}
+  "statsmodels", "batchbald_redux", "pytagi", "torchsde", "diffrax", "nutpie", "nutpie low rank", "stanli",
+  "stanli by nutpie", "stanli by nutpie, low rank"}
 -- The environment that each peer's programs run in, by their first word; the others': "jax".
 local HOMES = {torch = "torch", pyro = "torch", particles = "particles", stan = "stan", redux = "torch", tagi = "torch",
-  torchsde = "torch"}
+  torchsde = "torch", nutpie = "nutpie", stanli = "nutpie"}
 
 local function shell(command)
   local pipe = assert(io.popen(command))
@@ -135,6 +136,15 @@ local function ours_of(row, of)
   return math.min(eager or math.huge, replayed or math.huge)
 end
 
+-- The least figure of the ways in which one peer was run.
+local function least_of(of, pattern)
+  local least
+  for _, name in ipairs(PEERS) do
+    if of[name] and name:find(pattern) and (not least or of[name] < least) then least = of[name] end
+  end
+  return least
+end
+
 local function best_peer(of)
   local best, who
   for _, name in ipairs(PEERS) do
@@ -159,7 +169,7 @@ local function judge(row, of, ours, best, limit)
   return verdict or "", table.concat(asked, ", ")
 end
 
-local form = "%-46s %2s %9s %9s %9s %9s %9s %9s %9s %8s  %-15s %7s  %-22s %s"
+local form = "%-46s %2s %9s %9s %9s %9s %9s %9s %9s %9s %9s %8s  %-15s %7s  %-22s %s"
 
 local function heading(found)
   local rate = found.rate
@@ -169,22 +179,35 @@ local function heading(found)
     rate["multiply-add"].float32 / 1e9, rate["multiply-add"].float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9,
     rate.copy[3] / 1e9))
   print(form:format("*: Pyro's, NumPyro's where models are", "", "eager", "replayed", "PyTorch*", "JAX*", "BlackJAX",
-    "Stan", "particles", "limit", "best peer/ours", "/limit", "must", ""))
+    "Stan", "nutpie", "stanli", "particles", "limit", "best peer/ours", "/limit", "must", ""))
 end
 
-local judged, behind, lines = 0, {}, {}
+local judged, behind, lines, tallies = 0, {}, {}, {}
+
+-- Of rows of one kind: how many there are with a peer, and in how many we are ahead of the best.
+local function count_tally(kind, ahead)
+  if not tallies[kind] then
+    tallies[kind] = {of = 0, ahead = 0}
+    tallies[#tallies + 1] = kind
+  end
+  tallies[kind].of = tallies[kind].of + 1
+  tallies[kind].ahead = tallies[kind].ahead + (ahead and 1 or 0)
+end
 
 local function line_of(row, of, found)
   local scale, in_units = SCALES[row.unit] / (row.per or 1), {}
   for who, seconds in pairs(of) do in_units[who] = seconds * scale end
   local limit, ours, best, who = limit_of(row, found), ours_of(row, of), best_peer(of)
   in_units.limit = limit and limit * scale
+  if ours == math.huge then best = nil end -- we have no figure: nothing to compare
   local verdict, must = judge(row, of, ours, best, limit)
+  if row.tally and best then count_tally(row.tally, ours <= best) end
   judged = judged + (verdict ~= "" and 1 or 0)
   if verdict == "BEHIND" then behind[#behind + 1] = ("%s (%s)"):format(row.title, found.level.title) end
   print(form:format(row.title, row.unit, text(in_units.eager), text(in_units.replayed),
     text(in_units.PyTorch or in_units.Pyro), text(in_units.JAX or in_units.NumPyro), text(in_units.BlackJAX),
-    text(in_units.Stan), text(in_units.particles), text(in_units.limit),
+    text(in_units.Stan), text(least_of(in_units, "^nutpie")), text(least_of(in_units, "^stanli")),
+    text(in_units.particles), text(in_units.limit),
     best and ("%.2f %s"):format(best / ours, who) or "", limit and ("%.2f"):format(ours / limit) or "-", must, verdict))
   local fields = {('"row": %s, "level": %s, "unit": %s'):format(json(row.title), json(found.level.name),
     json(row.unit))}
@@ -206,6 +229,7 @@ local function versions()
   local found = {}
   for home in shell(("ls %s/peers"):format(build)):gmatch "(%a+)\n" do
     local names = {torch = "torch pyro-ppl batchbald_redux pytagi", stan = "pystan", particles = "particles",
+      nutpie = "nutpie stanli bridgestan",
       jax = "jax numpyro blackjax smcx dynamax cuthbert statsmodels"}
     local out = names[home] and shell(("%s/peers/%s/bin/python -c '%s' 2>/dev/null"):format(build, home, ([[
 from importlib.metadata import version
@@ -230,6 +254,9 @@ for k, at in ipairs(levels) do
 end
 print(("\n%d rows judged, %d BEHIND%s"):format(judged, #behind, #behind > 0 and ":" or ""))
 for _, title in ipairs(behind) do print("  " .. title) end
+for _, kind in ipairs(tallies) do
+  print(("ahead of the best peer in %d of %d posteriors: %s"):format(tallies[kind].ahead, tallies[kind].of, kind))
+end
 for _, name in ipairs(missing) do print(name .. ": stopped early or failed") end
 
 local file = assert(io.open(build .. "/bench-peers.json", "w"))

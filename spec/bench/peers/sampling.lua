@@ -96,7 +96,7 @@ local function until_mixed(entry, args, seed)
   return spent
 end
 
-local sampling = {}
+local sampling = {json = json}
 
 local SEEDS = 9
 
@@ -123,8 +123,9 @@ function sampling.each(folder, f)
   end
 end
 
-function sampling.measure(print_row, folder)
+function sampling.measure(print_row, folder, wanted)
   sampling.each(folder, function(name, entry, args)
+    if not wanted(name) then return end
     local warm, leapfrog, ess = {}, {}, {}
     print_row(name .. " cold", "replayed", until_mixed(entry, args, 100))
     for seed = 1, SEEDS do
