@@ -38,8 +38,8 @@ local function same(a, b) return a:eq(b):all():item() end
 -- A network with whatever a step does beside gradients: buffers, draws, slices, and results of its own.
 local function new_network()
   pn.seed(2)
-  local net = pn.nn.sequential { pn.nn.linear(200, 300), pn.nn.batch_norm(300), pn.nn.relu(), pn.nn.dropout { rate = 0.3 },
-    pn.nn.linear(300, 300), pn.nn.tanh(), pn.nn.linear(300, 4) }
+  local net = pn.nn.sequential { pn.nn.linear(200, 300), pn.nn.batch_norm(300), pn.nn.relu(),
+    pn.nn.dropout { rate = 0.3 }, pn.nn.linear(300, 300), pn.nn.tanh(), pn.nn.linear(300, 4) }
   local function loss(x)
     local y = net(x)
     local left, right = y:slice(2, 1, 2), y:slice(2, 2, 4)
