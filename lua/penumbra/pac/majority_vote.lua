@@ -1,5 +1,5 @@
 --- The bound on a majority vote by how often two members err together (Lacasse et al. 2006; Germain, Lacasse,
---- Laviolette, Marchand & Roy 2015, "PAC-bound 2"): of a vote of whose members two draw apart with probability d and both
+--- Laviolette, Marchand & Roy 2015, "PAC-bound 2"): of a vote of whose members two differ with probability d and both
 --- err with e, so that one errs with e + d / 2, the risk is at most 1 - (1 - 2 e - d)^2 / (1 - 2 d) (the C-bound,
 --- Cantelli's inequality for the margin). The largest that it is over all pairs (d, e) with
 ---
