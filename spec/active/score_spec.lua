@@ -144,7 +144,7 @@ describe("batch_bald", function()
   local draws = pn.tensor(golden.batch.draws)
 
   -- Of a datum whose label is sure and another one nothing is left to chance: the entropy of the mean law of the other.
-  it("is of single precision at least where outcomes are drawn, and keeps the dtype", function()
+  it("is off by 1e-6 at most where outcomes are drawn, beside their standard error", function()
     for seed = 1, 5 do
       local sure = pn.zeros { 100, 1, 10 }
       local other = (pn.randn({ 100, 1, 10 }, { generator = pn.generator(seed) }) * 3):softmax(3)
@@ -153,7 +153,7 @@ describe("batch_bald", function()
       local wanted = -(mean * mean:log()):sum():item()
       local r = active.joint_entropy(p, { outcomes = 1, draws = 500, generator = pn.generator(seed) })
       assert.is_false(r.exact)
-      near(wanted, r.value, 2e-7)
+      near(wanted, r.value, 1e-6)
       assert.is_true(r.se < 1e-8)
     end
   end)
