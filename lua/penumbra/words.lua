@@ -121,6 +121,7 @@
 ---     delta          the probability with which a guarantee may fail; of a transformation, by how much it shifts
 ---     risk           mean loss of data, in [0, 1]
 ---     kl             a divergence KL(Q || P) that is known, or whether it is taken; divergence: how one is taken
+---     n              how many data a bound on a risk rests on
 ---     path_kl        whether divergences of paths are summed or averaged
 ---     divergence     see kl
 ---     log_likelihood log of the probability of data

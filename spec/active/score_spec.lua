@@ -143,6 +143,21 @@ describe("batch_bald", function()
 
   local draws = pn.tensor(golden.batch.draws)
 
+  -- Of a datum whose label is sure and another one nothing is left to chance: the entropy of the mean law of the other.
+  it("is off by 1e-6 at most where outcomes are drawn, beside their standard error", function()
+    for seed = 1, 5 do
+      local sure = pn.zeros { 100, 1, 10 }
+      local other = (pn.randn({ 100, 1, 10 }, { generator = pn.generator(seed) }) * 3):softmax(3)
+      local p = pn.concatenate({ sure + pn.arange(10):eq(3):to "float64", other }, 2)
+      local mean = other:mean { 1, 2 }
+      local wanted = -(mean * mean:log()):sum():item()
+      local r = active.joint_entropy(p, { outcomes = 1, draws = 500, generator = pn.generator(seed) })
+      assert.is_false(r.exact)
+      near(wanted, r.value, 1e-6)
+      assert.is_true(r.se < 1e-8)
+    end
+  end)
+
   it("chooses what enumeration chooses, with probabilities 0 and 1 in it", function()
     local batch = active.batch_bald(draws, 4)
     assert.same(golden.batch.chosen, batch.places:totable())

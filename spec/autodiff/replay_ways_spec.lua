@@ -52,7 +52,7 @@ local harmless = set [[
   arange contiguous detach einsum eye flip full gather ge grad gt is_tensor le linspace ones zeros lt select slice sort
   split squeeze stack std tensor to topk transpose unsqueeze var where within kl dtype ndim numel shape size is_param
   call_in_turn with uncertain __pairs mode evaluate own_buffers named_buffers num_buffers is_buffer with_update
-  update_buffers
+  update_buffers resize
   requires_grad close masked_select nonzero set_no_grad no_grad eigh svd qr slogdet kalman_predict kalman_update
   rand randn randint randperm concatenate t cast crps energy_score pit
   new_biject_to new_bijector new_composed_bijector new_distribution new_masked new_mixture new_natural new_natural_of
@@ -326,7 +326,7 @@ local once = set [[
   csv idx load npy open npz raw safetensors save script files new points impulses capture history
   reliability
   standardise split parameters
-  json gluonts series_csv trap_nan objects
+  json gluonts series_csv image trap_nan objects
   new_sampler new_filter run finished iteration draws statistics metric new_population evaluate
 ]]
 

@@ -13,6 +13,7 @@ typedef struct {
   pn_tensor **grad;
   uint8_t *needed;
   pni_slice_parts parts; /* of gradients, still to be added */
+  bool spends;           /* each entry of `order` holds a reference, or is NULL once it is done with */
 } sweep;
 
 static void sweep_free(pn_context *c, sweep *s) {
@@ -20,8 +21,23 @@ static void sweep_free(pn_context *c, sweep *s) {
   pni_free(c, s->grad, (size_t)s->order.n * sizeof *s->grad);
   pni_free(c, s->needed, (size_t)s->order.n);
   pni_slice_parts_free(c, &s->parts);
-  pni_nodes_unmark(&s->order);
+  for (int64_t i = 0; s->spends && i < s->order.n; i++) {
+    if (s->order.v[i]) s->order.v[i]->mark = 0;
+    pn_tensor_unref(s->order.v[i]);
+  }
+  if (!s->spends) pni_nodes_unmark(&s->order);
   pni_nodes_free(c, &s->order);
+}
+
+/* Node i is done with: it lets go of what it was computed from, and the sweep of it. (Slices are looked at again when
+ * the gradients of all slices of a tensor are joined.) */
+static void spend(sweep *s, int64_t i) {
+  pn_tensor *t = s->order.v[i];
+  if (!s->spends || !t->op || pni_slice_parts_takes(t)) return;
+  t->mark = 0;
+  pni_tensor_cut(t);
+  s->order.v[i] = NULL;
+  pn_tensor_unref(t);
 }
 
 /* (What is carried is not read.) */
@@ -128,7 +144,10 @@ static pn_status sweep_run(pn_context *c, sweep *s, pn_tensor *y) {
   s->grad[n - 1] = pn_tensor_ref(one);
   for (int64_t i = n - 1; one && i >= 0; i--) {
     pn_tensor *t = s->order.v[i];
-    if (!s->needed[i]) continue;
+    if (!s->needed[i]) {
+      spend(s, i);
+      continue;
+    }
     size_t inner = pn_scope_open(c);
     pn_status status = accumulate_parts(c, s, i);
     if (status == PN_OK && t->op && s->grad[i]) status = through(c, s, t, s->grad[i]);
@@ -139,6 +158,7 @@ static pn_status sweep_run(pn_context *c, sweep *s, pn_tensor *y) {
       pn_tensor_unref(s->grad[i]);
       s->grad[i] = NULL;
     }
+    spend(s, i);
   }
   pn_scope_close(c, mark);
   return c->status;
@@ -156,15 +176,19 @@ static pn_status sweep_start(pn_context *c, sweep *s, pn_tensor *y) {
     return pni_fail(c, PN_STATE,
                     "backward: y does not depend on a parameter (made under no_grad, of constants, or through whole "
                     "numbers or truth values, which have no gradient?)");
-  if (pni_topological(c, y, &s->order)) return c->status;
+  if (pni_topological(c, y, &s->order)) {
+    s->spends = false;
+    return c->status;
+  }
+  for (int64_t i = 0; s->spends && i < s->order.n; i++) pn_tensor_ref(s->order.v[i]);
   s->grad = pni_calloc_array(c, s->order.n, sizeof *s->grad);
   s->needed = pni_calloc(c, (size_t)s->order.n);
   pni_slice_parts_open(c, &s->parts, s->order.n);
   return c->status;
 }
 
-pn_status pn_backward(pn_context *c, pn_tensor *y) {
-  sweep s = {0};
+static pn_status backward(pn_context *c, pn_tensor *y, bool spends) {
+  sweep s = {.spends = spends};
   int old = pn_set_no_grad(c, 1);
   if (sweep_start(c, &s, y) == PN_OK) {
     for (int64_t i = 0; i < s.order.n; i++)
@@ -190,6 +214,17 @@ pn_status pn_backward(pn_context *c, pn_tensor *y) {
   sweep_free(c, &s);
   pn_set_no_grad(c, old);
   return c->status;
+}
+
+pn_status pn_backward(pn_context *c, pn_tensor *y) { return backward(c, y, false); }
+
+/* What goes serves gradients of any size: none of it waits for its own. */
+pn_status pni_backward_spend(pn_context *c, pn_tensor *y) {
+  size_t limit = c->pool_limit;
+  c->pool_limit = 0;
+  pn_status status = backward(c, y, true);
+  c->pool_limit = limit;
+  return status;
 }
 
 /* Of what no graph leads to there is no gradient; says how there would be one. */

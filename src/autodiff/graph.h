@@ -17,6 +17,8 @@ typedef struct pni_nodes {
 pn_status pni_topological(pn_context *c, pn_tensor *y, pni_nodes *order);
 void pni_nodes_unmark(const pni_nodes *order);
 void pni_nodes_free(pn_context *c, pni_nodes *l);
+/* pn_backward that lets go of the graph below y on its way, which is data afterwards, also after a failure. */
+pn_status pni_backward_spend(pn_context *c, pn_tensor *y);
 /* *leaf: the first parameter below y that is none of the n known ones, or NULL. Borrowed. */
 pn_status pni_leaf_beyond(pn_context *c, pn_tensor *y, int n, pn_tensor *const *known, pn_tensor **leaf);
 

@@ -106,6 +106,8 @@ void *pni_calloc(pn_context *c, size_t n);
 void pni_free(pn_context *c, void *block, size_t n);
 /* Gives every block back, used or not. Only the end of a context calls it. */
 void pni_release_all(pn_context *c);
+/* pn_context_trim, and what the default allocator has free then goes back to the system. */
+void pni_memory_return(pn_context *c);
 /* count * size bytes, count as pni_times and pni_plus give it (size.h): PN_NOMEM where there are too many. */
 void *pni_alloc_array(pn_context *c, int64_t count, size_t size);
 /* The same, cleared. */

@@ -13,6 +13,9 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include "span.h"
 
 #if defined(__has_feature)
@@ -128,6 +131,13 @@ void pn_context_trim(pn_context *c) {
     while (c->pool[k]) release(c, pop(c, k));
   c->pooled = 0;
   for (pn_context *child = c->children; child; child = child->sibling) pn_context_trim(child);
+}
+
+void pni_memory_return(pn_context *c) {
+  pn_context_trim(c);
+#ifdef __GLIBC__
+  if (c->allocate == pni_default_allocate) malloc_trim(0);
+#endif
 }
 
 /* ---- the account: of a context and its children together. A child's bytes are put on it by the thread in which the

@@ -168,9 +168,19 @@ pn_tensor *pn_tensor_ref(pn_tensor *t) {
   return t;
 }
 
+void pni_tensor_cut(pn_tensor *t) {
+  pni_edge *in = t->in;
+  int n = t->nin;
+  t->op = NULL;
+  t->flags &= ~PNI_REQUIRES_GRAD;
+  t->in = t->edges;
+  t->nin = 0;
+  for (int k = 0; k < n; k++) pn_tensor_unref(in[k].t);
+  if (in != t->edges) pni_free(t->ctx, in, (size_t)n * sizeof *in);
+}
+
 static void bury(pn_context *c, pn_tensor *t) {
-  for (int k = 0; k < t->nin; k++) pn_tensor_unref(t->in[k].t);
-  if (t->in != t->edges) pni_free(c, t->in, (size_t)t->nin * sizeof *t->in);
+  pni_tensor_cut(t);
   pni_free(c, t->attr, t->attr_bytes);
   pn_tensor_unref(t->grad);
   storage_unref(c, t->storage);

@@ -79,6 +79,8 @@ pn_tensor *pni_tensor_new(pn_context *c, const pni_spec *spec);
 /* A view of t's storage with t's geometry; the caller may then change shape, stride, offset (and must
  * set numel). New. */
 pn_tensor *pni_tensor_alias(pn_context *c, const pn_tensor *t);
+/* Lets go of what t was computed from: it is data from here on. */
+void pni_tensor_cut(pn_tensor *t);
 /* Hands a new tensor over to the open scope; NULL passes. */
 pn_tensor *pni_scoped(pn_context *c, pn_tensor *t);
 /* Address of the first element. */

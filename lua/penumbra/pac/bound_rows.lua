@@ -18,23 +18,16 @@
 -- help: none
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local majority_vote = require "penumbra.pac.majority_vote"
 
-local rows = {}
+local rows = { majority_vote = majority_vote.row }
 for name, row in pairs(require "penumbra.pac.path_bounds") do rows[name] = row end
 
 local FOR_ALL <const> = "for all posteriors Q at once, R(Q) is at most the value"
 
--- log of the sum over k of C(n, k) (k / n)^k (1 - k / n)^(n - k), which is E e^(n kl(r || R)) whatever R is.
-local function log_kl_moment(n)
-  local k = core.arange(n + 1):to "float64"
-  local q = k / n
-  local log_choose = math.log(1) + core.tensor(n + 1.0):lgamma() - (k + 1):lgamma() - (n + 1 - k):lgamma()
-  return (log_choose + k:xlogy(q) + (n - k):xlogy(1 - q)):logsumexp(1):item()
-end
-
 -- 2 sqrt n, which is not below that sum (Maurer 2004), or the sum itself
 local function log_constant(n, o)
-  return o.constant == "exact" and log_kl_moment(n) or math.log(2) + 0.5 * math.log(n)
+  return o.constant == "exact" and majority_vote.log_kl_moment(n) or math.log(2) + 0.5 * math.log(n)
 end
 
 local function kl_exponent(q, p, n)

@@ -310,14 +310,14 @@ pn_status pni_plan_settle(pn_context *c, pn_plan *p) {
   return PN_OK;
 }
 
-static pn_status build(pn_context *c, pn_plan *p, pn_tensor *const *out) {
+/* Which values the results are: all that is asked of the tensors themselves. */
+static pn_status find_results(pn_context *c, pn_plan *p, pn_tensor *const *out) {
   if (!p->out) return c->status;
   for (int k = 0; k < p->nout; k++) {
     if (!out[k]) return pni_fail(c, PN_STATE, "capture: result %d must be a tensor, got NULL", k + 1);
     if ((p->out[k] = pni_tape_value(c, p->tape, out[k])) < 0) return c->status;
   }
-  if (pni_tape_check_whole(c, p->tape) || pni_roll_up(c, p->tape, p->nout, p->out)) return c->status;
-  return pni_plan_settle(c, p);
+  return pni_tape_check_whole(c, p->tape);
 }
 
 /* ---- life ---- */
@@ -353,7 +353,7 @@ pn_plan *pni_plan_new(pn_context *c, pni_tape *tape, int nout) {
   return p;
 }
 
-pn_plan *pn_capture_end(pn_context *c, int n, pn_tensor *const *out) {
+pn_plan *pni_capture_close(pn_context *c, int n, pn_tensor *const *out) {
   if (!c->recorder || ((pni_tape *)c->recorder)->examples) {
     pni_fail(c, PN_STATE, "capture: there is none to end");
     pn_capture_cancel(c);
@@ -364,9 +364,20 @@ pn_plan *pn_capture_end(pn_context *c, int n, pn_tensor *const *out) {
     pn_capture_cancel(c);
     return NULL;
   }
-  build(c, p, out);
+  find_results(c, p, out);
   pni_capture_leave(c, p->tape); /* an object: the plan's from here on */
   if (!pni_failed(c)) return p;
+  destroy(p);
+  return NULL;
+}
+
+pn_status pni_plan_finish(pn_context *c, pn_plan *p) {
+  return pni_roll_up(c, p->tape, p->nout, p->out) ? c->status : pni_plan_settle(c, p);
+}
+
+pn_plan *pn_capture_end(pn_context *c, int n, pn_tensor *const *out) {
+  pn_plan *p = pni_capture_close(c, n, out);
+  if (!p || pni_plan_finish(c, p) == PN_OK) return p;
   destroy(p);
   return NULL;
 }

@@ -108,6 +108,12 @@ pn_status pni_capture_enter(pn_context *c, const char *what, int n, pn_tensor *c
 /* A capture that may stand within another, for a computation that is done again at once with other inputs: it may use
  * whatever the code around it could. The tape owns e from here on, also on failure. Ends by pni_capture_leave. */
 pn_status pni_capture_examples(pn_context *c, pni_examples *e, int n, pn_tensor *const *in, pn_tensor **inside);
+/* pn_capture_end in two: the capture is over and the plan knows what it computes; then it gets what it needs to run. In
+ * between the caller may let go of the results and of what they were computed from, so that their memory and the plan's
+ * are not needed at the same time. NULL, or a failure after which the plan can only be given up, with the reason in
+ * c. */
+pn_plan *pni_capture_close(pn_context *c, int n, pn_tensor *const *out);
+pn_status pni_plan_finish(pn_context *c, pn_plan *p);
 /* The recorder is again the one before the capture of this tape. */
 void pni_capture_leave(pn_context *c, const pni_tape *tape);
 

@@ -6,6 +6,7 @@
 */
 #include <string.h>
 #include "../../autodiff/replay/plan.h"
+#include "../../nn/optimiser/optimiser.h"
 #include "../message.h"
 #include "watch.h"
 
@@ -241,6 +242,24 @@ static int raise_broken(lua_State *L, pn_context *c) {
   return lua_error(L);
 }
 
+/* Where tensors take much: what is garbage by now, and what waits for reuse, goes. */
+static bool tidy(lua_State *L, pn_context *c) {
+  enum { LARGE = 8 << 20 }; /* less is not worth a look at all of Lua's objects */
+  if (c->held < LARGE) return false;
+  lua_gc(L, LUA_GCCOLLECT);
+  pni_memory_return(c);
+  return true;
+}
+
+/* What a capture has computed is not needed beside the plan's memory: the graphs of the n results, from index 2 on. */
+static void let_go(lua_State *L, pn_context *c, int n) {
+  for (int k = 0; k < n; k++) {
+    lua_pushnil(L);
+    lua_replace(L, k + 2);
+  }
+  tidy(L, c);
+}
+
 /* finish(compiled, results...) -> the results without graph, the loss as a number */
 static int l_finish(lua_State *L) {
   compiled *f = self_of(L);
@@ -262,7 +281,7 @@ static int l_finish(lua_State *L) {
   }
   for (int k = 0; k < n; k++) box[k] = pni_new_box(L);
   size_t mark = pn_scope_open(c);
-  pn_plan *plan = pn_capture_end(c, n, out);
+  pn_plan *plan = pni_capture_close(c, n, out);
   for (int k = 0; plan && k < n; k++) {
     pn_tensor *t = pn_detach(c, out[k]);
     if (t) box[k]->t = pn_tensor_ref(t);
@@ -272,10 +291,15 @@ static int l_finish(lua_State *L) {
     pn_plan_unref(plan);
     return raise_broken(L, c);
   }
+  let_go(L, c, n);
+  if (pni_plan_finish(c, plan)) {
+    pn_plan_unref(plan);
+    return pni_raise(L, c);
+  }
   keep(L, f, plan, n);
   if (!f->update) return n;
   double loss;
-  if (pn_tensor_item(c, out[0], &loss)) return pni_raise(L, c);
+  if (pn_tensor_item(c, box[0]->t, &loss)) return pni_raise(L, c);
   lua_pushnumber(L, loss);
   lua_replace(L, -n - 1);
   return n;
@@ -292,15 +316,17 @@ static int l_going_on(lua_State *L) {
   return 1;
 }
 
-/* update(opt, loss): a step whose loss nobody reads */
+/* update(opt, loss): a step whose loss nobody reads. Where the loss's graph is large and nothing but the capture needs
+ * it, each part of it goes when its gradients are there. */
 static int l_update(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_tensor *loss = pni_test_tensor(L, 2);
   pni_refuse_finaliser(L, "a step");
   if (!loss) return pni_error(L, "compile: the function must return the loss first, got %s", luaL_typename(L, 2));
+  bool spend = c->recorder && tidy(L, c);
   size_t mark = pn_scope_open(c);
-  pn_status s = pn_optim_step(c, o, loss);
+  pn_status s = spend ? pni_optim_step_spend(c, o, loss) : pn_optim_step(c, o, loss);
   pn_scope_close(c, mark);
   return s ? pni_raise(L, c) : 0;
 }

@@ -52,6 +52,9 @@ const pni_optimiser *pni_optimiser_find(const char *name);
 
 enum { PNI_OWN = PNI_OPTIONS + 1 };
 
+/* pn_optim_step that lets go of the loss's graph on its way (pni_backward_spend). */
+pn_status pni_optim_step_spend(pn_context *c, pn_optim *o, pn_tensor *loss);
+
 struct pn_optim {
   int32_t refs;
   pn_context *ctx;

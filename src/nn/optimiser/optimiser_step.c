@@ -28,7 +28,10 @@ static const char *param_text(const pn_optim *o, int i, char *buf, size_t size) 
 
 static pn_status not_finite(pn_context *c, const pn_optim *o, int i, pn_tensor *loss) {
   char who[256] = "the loss", cause[PNI_CAUSE] = "given by the caller";
-  if (loss) pni_nonfinite_cause(c, loss, cause);
+  if (loss && loss->flags & PNI_REQUIRES_GRAD)
+    pni_nonfinite_cause(c, loss, cause);
+  else if (loss) /* spent */
+    snprintf(cause, sizeof cause, "where, a step that is not compiled tells");
   if (i < 0) return pni_fail(c, PN_NAN, "%s: the loss must be finite: %s", o->type->name, cause);
   return pni_fail(c, PN_NAN, "%s: gradient of %s must be finite: %s", o->type->name, param_text(o, i, who, sizeof who),
                   cause);
@@ -301,13 +304,14 @@ static pn_status record(pn_context *c, step *s, pn_tensor *loss, pn_tensor *cons
   return c->status;
 }
 
-/* loss, grads: one of them may be NULL. */
-static pn_status take(pn_context *c, pn_optim *o, pn_tensor *loss, pn_tensor *const *grads) {
+/* loss, grads: one of them may be NULL. `backward` makes the gradients of the loss. */
+static pn_status take(pn_context *c, pn_optim *o, pn_tensor *loss, pn_tensor *const *grads,
+                      pn_status (*backward)(pn_context *c, pn_tensor *y)) {
   step *s = pni_calloc(c, sizeof *s);
   if (!s) return c->status;
   pni_object_born(c);
   *s = (step){.refs = 1, .ctx = c, .o = pn_optim_ref(o)};
-  bool ready = !loss || pni_updates_gather(c, loss, &s->u) == PN_OK;
+  bool ready = !loss || (pni_updates_gather(c, loss, &s->u) == PN_OK && backward(c, loss) == PN_OK);
   c->evaluating++;
   ready = ready && pni_updates_check(c, &s->u, s->u.value) == PN_OK;
   c->evaluating--;
@@ -317,16 +321,22 @@ static pn_status take(pn_context *c, pn_optim *o, pn_tensor *loss, pn_tensor *co
   return c->status;
 }
 
-pn_status pn_optim_step(pn_context *c, pn_optim *o, pn_tensor *loss) {
+static pn_status take_step(pn_context *c, pn_optim *o, pn_tensor *loss,
+                           pn_status (*backward)(pn_context *c, pn_tensor *y)) {
   if (pni_failed(c)) return c->status;
   if (!o || !loss) return pni_fail(c, PN_STATE, "optim_step: optimiser and loss must not be NULL");
   if (loss->numel == 1 && !pni_all_finite(c, loss)) return c->status ? c->status : not_finite(c, o, -1, loss);
   for (int i = 0; i < o->n; i++) pn_tensor_clear_grad(o->param[i]);
-  return pn_backward(c, loss) ? c->status : take(c, o, loss, NULL);
+  return take(c, o, loss, NULL, backward);
+}
+
+pn_status pn_optim_step(pn_context *c, pn_optim *o, pn_tensor *loss) { return take_step(c, o, loss, pn_backward); }
+pn_status pni_optim_step_spend(pn_context *c, pn_optim *o, pn_tensor *loss) {
+  return take_step(c, o, loss, pni_backward_spend);
 }
 
 pn_status pn_optim_apply(pn_context *c, pn_optim *o, pn_tensor *const *grads) {
   if (pni_failed(c)) return c->status;
   if (!o) return pni_fail(c, PN_STATE, "optim_apply: optimiser must not be NULL");
-  return take(c, o, NULL, grads);
+  return take(c, o, NULL, grads, NULL);
 }
