@@ -175,6 +175,51 @@ function plot.fan(x, quantiles, opt)
   return marks
 end
 
+--- Bars of these heights, from 0, at x (nil: 1, 2, ...; names of a panel's x_names stand there). Options: width (0.8 of
+--- what is between two), label, colour, opacity (0.85).
+function plot.bars(x, heights, opt)
+  local where = "plot.bars"
+  local o = style_options(where, opt, { width = 0.8, opacity = 0.85 })
+  local at = positions(x, heights, where)
+  local least = math.huge
+  for i = 2, #at do least = math.min(least, math.abs(at[i] - at[i - 1])) end
+  local width = o.width * (least > 0 and least < math.huge and least or 1)
+  local widths = {}
+  for i = 1, #at do widths[i] = width end
+  return new_mark { label = o.label, colour = o.colour, from_zero = true,
+    data = lines_of(at, values_of(heights, where, "heights", #at), widths),
+    style = ("using 1:2:3 with boxes fillstyle transparent solid %g noborder linecolor rgb '%%s'"):format(o.opacity) }
+end
+
+--- Words at (x, y): a list of strings. Option: colour.
+function plot.text(x, y, words, opt)
+  local where = "plot.text"
+  local o = style_options(where, opt)
+  local at = positions(x, y, where)
+  local heights, lines = values_of(y, where, "y", #at), {}
+  options.argument(where, "words", words, "table")
+  for i = 1, #at do
+    if type(words[i]) ~= "string" then
+      core.error(("%s: words must have a string for each of the %d places, got a %s"):format(where, #at,
+        type(words[i])))
+    end
+    lines[i] = ("%s %s %s"):format(number(at[i]), number(heights[i]), gnuplot.quote(words[i]))
+  end
+  return new_mark { colour = o.colour, data = lines,
+    style = "using 1:2:3 with labels textcolor rgb '%s'" }
+end
+
+-- Bins of whole numbers: each holds as many of them, and its edges lie between two.
+local function whole_bins(sorted, bins)
+  local low, high = sorted[1], sorted[#sorted]
+  for _, v in ipairs(sorted) do
+    if v % 1 ~= 0 then return nil end
+  end
+  local count = high - low + 1
+  local each = math.max(1, math.ceil(count / (bins or 40)))
+  return low - 0.5, each, math.ceil(count / each)
+end
+
 -- Edges of equally wide bins; how many: Freedman and Diaconis (1981), between 5 and 80.
 local function bin_edges(sorted, bins)
   local n, low, high = #sorted, sorted[1], sorted[#sorted]
@@ -188,7 +233,8 @@ local function bin_edges(sorted, bins)
   return low, (high - low) / bins, bins
 end
 
---- How often values fall where. Options: bins (chosen from the data), density (false: counts; true: area
+--- How often values fall where. Options: bins (chosen from the data; of whole numbers each bin holds as many of them,
+--- so there may be fewer), density (false: counts; true: area
 --- one), label, colour, opacity (0.65).
 function plot.histogram(values, opt)
   local o = style_options("plot.histogram", opt, { bins = options.optional "number", density = false, opacity = 0.65 })
@@ -201,7 +247,8 @@ function plot.histogram(values, opt)
     core.error(("plot.histogram: bins must be a whole number above 0, got %s"):format(o.bins))
   end
   table.sort(sorted)
-  local low, width, bins = bin_edges(sorted, o.bins)
+  local low, width, bins = whole_bins(sorted, o.bins)
+  if not low then low, width, bins = bin_edges(sorted, o.bins) end
   local counts, centres, widths = {}, {}, {}
   for i = 1, bins do counts[i], centres[i], widths[i] = 0, low + (i - 0.5) * width, width end
   for _, v in ipairs(sorted) do

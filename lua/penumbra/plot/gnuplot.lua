@@ -33,8 +33,9 @@ function gnuplot.quote(text)
 end
 local quote = gnuplot.quote
 
--- Words at 1, 2, ... of an axis.
+-- Words at 1, 2, ... of an axis; none: an axis without numbers.
 local function names_on(axis, names)
+  if #names == 0 then return ("unset %stics"):format(axis) end
   local list = {}
   for i, name in ipairs(names) do
     if type(name) ~= "string" then
@@ -109,7 +110,10 @@ local function write_panel(out, p, plain)
   end
   local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
   if p.title then add("set title %s textcolor rgb '#222222'", quote(p.title)) end
-  if p.x_label then add("set xlabel %s textcolor rgb '#333333'", quote(p.x_label)) end
+  -- an empty second line, or a legend below would stand on the label
+  local below = labelled and p.legend == "below" and not plain and '\\n"'
+  if p.x_label then add("set xlabel %s textcolor rgb '#333333'", below and quote(p.x_label):sub(1, -2) .. below
+    or quote(p.x_label)) end
   if p.y_label then add("set ylabel %s textcolor rgb '#333333'", quote(p.y_label)) end
   if p.x_log then add "set logscale x" end
   if p.x_step then add("set xtics %.10g\nset format x '%%.7g'", p.x_step) end
