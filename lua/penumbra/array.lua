@@ -292,6 +292,43 @@ function array.cross_entropy(logits, y)
   return (logits:logsumexp(2) - logits:gather(2, y:unsqueeze(2)):squeeze(2)):mean()
 end
 
+-- Two tensors of one shape; the first one's name.
+local function alike(where, x, y, name)
+  name = name or "x"
+  tensor(where, name, x)
+  tensor(where, "y", y)
+  if table.concat(x:shape(), ",") ~= table.concat(y:shape(), ",") then
+    core.error(("%s: %s and y must have one shape, got [%s] and [%s]: they would be compared crosswise"):format(where,
+      name, table.concat(x:shape(), ", "), table.concat(y:shape(), ", ")))
+  end
+end
+
+--- mse(x, y): the mean of (x - y)^2 over all elements, of one shape: 0-d.
+function array.mse(x, y)
+  alike("mse", x, y)
+  return (x - y):square():mean()
+end
+
+--- mae(x, y): the mean of |x - y| over all elements, of one shape: 0-d.
+function array.mae(x, y)
+  alike("mae", x, y)
+  return (x - y):abs():mean()
+end
+
+--- bce(p, y): minus the mean log probability of y, 0 or 1 (or between), by probabilities p of 1, of one shape: 0-d. Of
+--- logits take bce_logits, which is exact where p is near 0 or 1.
+function array.bce(p, y)
+  alike("bce", p, y, "p")
+  return -(y:xlogy(p) + (1 - y):xlogy(1 - p)):mean()
+end
+
+--- bce_logits(x, y): minus the mean log probability of y, 0 or 1 (or between), where 1 has probability sigmoid(x), of
+--- one shape: 0-d.
+function array.bce_logits(x, y)
+  alike("bce_logits", x, y)
+  return (x:softplus() - x * y):mean()
+end
+
 --- huber(x, y [, delta = 1]): of d = x - y elementwise d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2); of one
 --- shape. Huber 1964.
 function array.huber(x, y, delta)

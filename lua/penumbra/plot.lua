@@ -334,7 +334,7 @@ function plot.images(x, opt)
     rows[i] = row
   end
   local m = plot.heatmap(rows, { palette = o.palette })
-  m.square, m.range = true, o.range
+  m.square, m.range = { #rows, #rows[1] }, o.range
   return m
 end
 
@@ -344,7 +344,7 @@ local panel_options = { title = options.optional "string", x_label = options.opt
   y_label = options.optional "string", x_range = options.optional "table", y_range = options.optional "table",
   x_log = false, y_log = false, x_step = options.optional "number", x_names = options.optional "table",
   y_names = options.optional "table", legend_title = options.optional "string",
-  legend = options.choice("top right", "top left", "bottom right", "bottom left", "below", "none") }
+  legend = options.choice("auto", "top right", "top left", "bottom right", "bottom left", "below", "none") }
 local figure_options = { title = options.optional "string", size = options.optional "table",
   columns = options.optional "number" }
 
@@ -353,7 +353,7 @@ local panel_kind = {}
 --- One picture of several. Marks in the order in which they are drawn, and title, x_label, y_label, x_range
 --- {low, high}, y_range, x_log, y_log, x_step (between labels), x_names and y_names (lists of words that stand
 --- at 1, 2, ... instead of numbers), legend_title, legend ("top right", "top left", "bottom right", "bottom left",
---- "below", "none").
+--- "below", "none"; unless given, a corner that marks leave empty, else below).
 function plot.panel(content)
   local where = "plot.panel"
   if type(content) ~= "table" then core.error(where .. ": needs a table of marks") end
@@ -379,8 +379,15 @@ end
 
 ---- the picture ----
 
-local function figure_size(where, o, columns, rows, many)
+local function figure_size(where, o, columns, rows, many, panels)
   if not o.size then
+    local shape = not many and panels[1].marks[1].square -- of pictures: the canvas takes their shape
+    if shape then
+      local wide = shape[2] >= shape[1]
+      local long, short = 640, math.max(120, 640 * (wide and shape[1] / shape[2] or shape[2] / shape[1]))
+      local title = (panels[1].title or o.title) and 30 or 0
+      return wide and long or short, (wide and short or long) + title
+    end
     if many then return columns * 440, rows * 330 + (o.title and 30 or 0) end
     return 680, 430
   end
@@ -432,7 +439,7 @@ function plot.script(target, kind, content, opt)
   end
   local panels, o = read_figure("plot.save", content, opt)
   local columns, rows = layout_of("plot.save", panels, o)
-  local w, h = figure_size("plot.save", o, columns, rows, #panels > 1)
+  local w, h = figure_size("plot.save", o, columns, rows, #panels > 1, panels)
   local scale = kind == "png" and 2 or kind == "pdf" and 1 / 72 or 1 -- pdf counts in inches
   if not target:match "^/" then target = "./" .. target end -- a leading | or < would mean a command
   local terminal = gnuplot.terminals[kind]:format(kind == "pdf" and w * scale or math.floor(w * scale),
@@ -503,7 +510,7 @@ function plot.show(content, opt)
   local width = core.terminal(io.stdout)
   local terminal, plain
   if chosen.kind == "sixel" or chosen.kind == "auto" and width and understands_sixels() then
-    local w, h = figure_size("plot.show", o, columns, rows, #panels > 1)
+    local w, h = figure_size("plot.show", o, columns, rows, #panels > 1, panels)
     terminal = ("set terminal sixelgd truecolor noenhanced size %d,%d background '#ffffff'"):format(w, h)
   else
     plain = true
