@@ -84,7 +84,8 @@ describe("calls as they are printed", function()
 
   it("make layers by position", function()
     for text, layer in pairs { ["dropout(rate = 0.25)"] = nn.dropout(0.25),
-      ["conv2d(1 -> 8, kernel = 5)"] = nn.conv2d(1, 8, 5), ["max_pool2d(kernel = 2)"] = nn.max_pool2d(2), ["conv2d(1 -> 8, kernel = 5, padding = 2, stride = 2)"] =
+      ["conv2d(1 -> 8, kernel = 5)"] = nn.conv2d(1, 8, 5),
+      ["max_pool2d(kernel = 2)"] = nn.max_pool2d(2), ["conv2d(1 -> 8, kernel = 5, padding = 2, stride = 2)"] =
       nn.conv2d(1, 8, 5, 2, { padding = 2 }), ["elu(alpha = 2.0)"] = nn.elu(2), ["layer_norm(4)"] = nn.layer_norm(4),
       ["linear(2 -> 3, bias = false)"] = nn.linear(2, 3, { bias = false }) } do
       assert.equal(text, tostring(layer))

@@ -66,7 +66,7 @@ local arrays = {
   ["penumbra.array.order"] = [[quantile median cumprod cummax cummin diff trapezoid searchsorted interp isin unique
     bincount histogram nansum nanmean]],
   ["penumbra.array.matrix"] = [[norm matrix_norm diag trace outer cross kron block_diag matrix_power solve_right
-    matrix_rank pinv lstsq cov corrcoef]],
+    matrix_rank pinv lstsq cov corrcoef matrix_exp cdist]],
 }
 for home, names in pairs(arrays) do
   for name in names:gmatch "%S+" do
