@@ -158,7 +158,8 @@ describe("the command", function()
   end)
 
   it("sets no globals for scripts", function()
-    local code, out = run [[-e 'print(rawget(_G, "pn"), rawget(_G, "penumbra"), rawget(_G, "help"))']]
+    local path = write("globals.lua", [[print(rawget(_G, "pn"), rawget(_G, "penumbra"), rawget(_G, "help"))]])
+    local code, out = run(path)
     assert.same({ 0, "nil\tnil\tnil\n" }, { code, out })
   end)
 

@@ -40,7 +40,7 @@ describe("a grid of pictures", function()
     local script = plot.script("a.pdf", "pdf", { m })
     assert.matches("set size ratio %-1", script)
     assert.matches("set cbrange %[0:11%]", script)
-    assert.matches("set terminal pdfcairo noenhanced size 9%.444in,5%.972in", script)
+    assert.matches("set terminal pdfcairo noenhanced size 8%.889in,8%.889in", script)
     for _, bad in ipairs { { columns = 0 }, { gap = -1 }, { range = { 1, 1 } }, { palette = "red" } } do
       assert.has_error(function() plot.images(x, bad) end)
     end
@@ -86,7 +86,7 @@ describe("plot.save", function()
     assert(second:find("set datafile missing 'NaN'", 1, true))
     assert(second:find("set key title \"name\"", 1, true) and second:find("set xtics 2", 1, true))
     assert(third:find("set key title ''", 1, true) and third:find("set xtics autofreq", 1, true))
-    assert(third:find("set key inside vertical top right", 1, true))
+    assert(third:find("set key inside vertical top left", 1, true)) -- the corner that the line leaves empty
   end)
 
   it("puts words on the axes of one panel, not of the next", function()
@@ -291,7 +291,8 @@ describe("plot.histogram", function()
     local h = plot.histogram({ 0, 0.5, 1, 1.5, 2, 2.5, 3, 0 / 0, math.huge }, { bins = 3 })
     assert.same({ 2, 2, 3 }, h.counts)
     h = plot.histogram({ 5, 5, 5 }, { bins = 2 })
-    assert.same({ 0, 3 }, h.counts)
+    assert.same({ 3 }, h.counts) -- a whole number has one bin
+    assert.same({ 0, 3 }, plot.histogram({ 5.5, 5.5, 5.5 }, { bins = 2 }).counts)
   end)
 
   it("has area one as a density", function()

@@ -281,15 +281,86 @@ end
 
 -- ---- losses ----
 
---- cross_entropy(logits, y): minus the mean log probability of classes y, int64 [N] from 0, by logits [N, K]: 0-d.
-function array.cross_entropy(logits, y)
+local cross_entropy_options = { weights = options.optional "tensor", ignore = options.optional "number", smoothing = 0 }
+
+-- The same with weights of the classes [K], data of the class `ignore` left out, and some of each label's probability
+-- given to all classes alike.
+local function weighted_cross_entropy(logits, y, given)
+  local o = options.check("cross_entropy", given, cross_entropy_options)
+  local k = logits:size(2)
+  if o.weights and (o.weights:ndim() ~= 1 or o.weights:size(1) ~= k) then
+    core.error(("cross_entropy: weights must have shape [%d], one for each class, got [%s]"):format(k,
+      table.concat(o.weights:shape(), ", ")))
+  elseif not (o.smoothing >= 0 and o.smoothing <= 1) then
+    core.error(("cross_entropy: smoothing must lie in 0 to 1, got %s"):format(o.smoothing))
+  end
+  local keep = o.ignore and y:ne(options.whole("cross_entropy", "ignore", o.ignore, -math.maxinteger)) or nil
+  local label = keep and core.where(keep, y, core.zeros({}, { dtype = "int64" })) or y
+  local log_p = logits:log_softmax(2)
+  local weights = o.weights or core.ones({ k }, { dtype = logits:dtype() })
+  local weight = weights:take(1, label)
+  weight = keep and core.where(keep, weight, core.zeros({}, { dtype = weight:dtype() })) or weight
+  local own = (log_p:gather(2, label:unsqueeze(2)):squeeze(2) * weight):sum()
+  if o.smoothing == 0 then
+    return -own / weight:sum()
+  end
+  local all = (log_p * weights):sum(2)
+  all = (keep and core.where(keep, all, core.zeros({}, { dtype = all:dtype() })) or all):sum()
+  return -(own * (1 - o.smoothing) + all * (o.smoothing / k)) / weight:sum()
+end
+
+--- cross_entropy(logits, y [, {weights =, ignore =, smoothing = 0}]): minus the mean log probability of classes y,
+--- int64 [N] from 0, by logits [N, K]: 0-d. weights [K]: how much data of each class count, the mean is by them;
+--- ignore: a label (-100, say) whose data are left out; smoothing: the share of each label's probability that all
+--- classes get alike.
+function array.cross_entropy(logits, y, given)
   tensor("cross_entropy", "logits", logits)
   tensor("cross_entropy", "y", y)
   if logits:ndim() ~= 2 or y:ndim() ~= 1 or y:size(1) ~= logits:size(1) then
     core.error(("cross_entropy: shapes must be logits [N, K] and y [N], got [%s] and [%s]"):format(
       table.concat(logits:shape(), ", "), table.concat(y:shape(), ", ")))
   end
+  if given ~= nil then
+    return weighted_cross_entropy(logits, y, given)
+  end
   return (logits:logsumexp(2) - logits:gather(2, y:unsqueeze(2)):squeeze(2)):mean()
+end
+
+-- Two tensors of one shape; the first one's name.
+local function alike(where, x, y, name)
+  name = name or "x"
+  tensor(where, name, x)
+  tensor(where, "y", y)
+  if table.concat(x:shape(), ",") ~= table.concat(y:shape(), ",") then
+    core.error(("%s: %s and y must have one shape, got [%s] and [%s]: they would be compared crosswise"):format(where,
+      name, table.concat(x:shape(), ", "), table.concat(y:shape(), ", ")))
+  end
+end
+
+--- mse(x, y): the mean of (x - y)^2 over all elements, of one shape: 0-d.
+function array.mse(x, y)
+  alike("mse", x, y)
+  return (x - y):square():mean()
+end
+
+--- mae(x, y): the mean of |x - y| over all elements, of one shape: 0-d.
+function array.mae(x, y)
+  alike("mae", x, y)
+  return (x - y):abs():mean()
+end
+
+--- bce(p, y): minus the mean log probability of y, 0 or 1 (or between), by probabilities p of 1, of one shape: 0-d. Of
+--- logits take bce_logits, which is exact where p is near 0 or 1.
+function array.bce(p, y)
+  alike("bce", p, y, "p")
+  return -(y:xlogy(p) + (1 - y):xlogy(1 - p)):mean()
+end
+
+--- bce_logits(x, y): minus the mean log probability of y, 0 or 1 (or between), where 1 has probability sigmoid(x), of
+--- one shape: 0-d.
+function array.bce_logits(x, y)
+  alike("bce_logits", x, y)
+  return (x:softplus() - x * y):mean()
 end
 
 --- huber(x, y [, delta = 1]): of d = x - y elementwise d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2); of one

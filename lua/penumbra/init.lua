@@ -62,11 +62,11 @@ local members = {
 -- of arrays, which are methods of tensors too
 local arrays = {
   ["penumbra.array"] = [[roll unbind split chunk repeat_interleave tile flatten moveaxis meshgrid zeros_like ones_like
-    full_like one_hot logit log2 log10 trunc nan_to_num isclose allclose cross_entropy huber]],
+    full_like one_hot logit log2 log10 trunc nan_to_num isclose allclose cross_entropy huber mse mae bce bce_logits]],
   ["penumbra.array.order"] = [[quantile median cumprod cummax cummin diff trapezoid searchsorted interp isin unique
     bincount histogram nansum nanmean]],
   ["penumbra.array.matrix"] = [[norm matrix_norm diag trace outer cross kron block_diag matrix_power solve_right
-    matrix_rank pinv lstsq cov corrcoef]],
+    matrix_rank pinv lstsq cov corrcoef matrix_exp cdist]],
 }
 for home, names in pairs(arrays) do
   for name in names:gmatch "%S+" do

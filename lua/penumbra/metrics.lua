@@ -119,6 +119,18 @@ function metrics.rmse(y, prediction)
   return (y - prediction):square():mean():sqrt():item()
 end
 
+--- The share of y's variance that a prediction explains, 1 - sum (y - prediction)^2 / sum (y - mean)^2, of two tensors
+--- of one shape: 1 at best, 0 for the mean of y, below for what is worse. A number.
+function metrics.r_squared(y, prediction)
+  check_tensor("r_squared", "y", y)
+  check_tensor("r_squared", "prediction", prediction)
+  if shape_text(y) ~= shape_text(prediction) then
+    core.error(("r_squared: y and prediction must have one shape, got %s and %s"):format(shape_text(y),
+      shape_text(prediction)))
+  end
+  return 1 - ((y - prediction):square():sum() / (y - y:mean()):square():sum()):item()
+end
+
 ---- predictions as draws ----
 
 local crps_options = { fair = true }

@@ -542,6 +542,35 @@ end
 
 -- ---- one constructor per row: nn.linear(in, out, options), nn.relu(options) ----
 
+-- Settings of a layer as a table, of what a call says after its sizes: by position in the order in which help prints
+-- them, then a table.
+local function settings_of(row, ...)
+  local n, given = select("#", ...), nil
+  local first = ...
+  if n == 0 or n == 1 and (first == nil or type(first) == "table") then
+    return first
+  end
+  local set, values = {}, { ... }
+  if type(values[n]) == "table" then
+    given, n = values[n], n - 1
+    for key, value in pairs(given) do set[key] = value end
+  end
+  if n > #row.options then
+    core.error(("%s: takes at most %d numbers and settings, got %d"):format(row.name, #row.sizes + #row.options,
+      #row.sizes + n))
+  end
+  for k = 1, n do
+    local name = row.options[k].name
+    if type(values[k]) == "table" then
+      core.error(("%s: settings by name stand last, got a table before others"):format(row.name))
+    elseif given and given[name] ~= nil then
+      core.error(("%s: %s is given by position and by name"):format(row.name, name))
+    end
+    set[name] = values[k]
+  end
+  return set
+end
+
 local function constructor(row)
   local names, n = row.sizes, #row.sizes
   local open = n > 0 and names[n]:match "^(.*)%.%.%.$" -- the last name stands for one or more sizes
@@ -558,7 +587,7 @@ local function constructor(row)
           tostring(sizes[k])))
       end
     end
-    return core.new_layer(row.name, sizes, (select(last + 1, ...)))
+    return core.new_layer(row.name, sizes, settings_of(row, select(last + 1, ...)))
   end
 end
 

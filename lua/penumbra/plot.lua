@@ -175,6 +175,51 @@ function plot.fan(x, quantiles, opt)
   return marks
 end
 
+--- Bars of these heights, from 0, at x (nil: 1, 2, ...; names of a panel's x_names stand there). Options: width (0.8 of
+--- what is between two), label, colour, opacity (0.85).
+function plot.bars(x, heights, opt)
+  local where = "plot.bars"
+  local o = style_options(where, opt, { width = 0.8, opacity = 0.85 })
+  local at = positions(x, heights, where)
+  local least = math.huge
+  for i = 2, #at do least = math.min(least, math.abs(at[i] - at[i - 1])) end
+  local width = o.width * (least > 0 and least < math.huge and least or 1)
+  local widths = {}
+  for i = 1, #at do widths[i] = width end
+  return new_mark { label = o.label, colour = o.colour, from_zero = true,
+    data = lines_of(at, values_of(heights, where, "heights", #at), widths),
+    style = ("using 1:2:3 with boxes fillstyle transparent solid %g noborder linecolor rgb '%%s'"):format(o.opacity) }
+end
+
+--- Words at (x, y): a list of strings. Option: colour.
+function plot.text(x, y, words, opt)
+  local where = "plot.text"
+  local o = style_options(where, opt)
+  local at = positions(x, y, where)
+  local heights, lines = values_of(y, where, "y", #at), {}
+  options.argument(where, "words", words, "table")
+  for i = 1, #at do
+    if type(words[i]) ~= "string" then
+      core.error(("%s: words must have a string for each of the %d places, got a %s"):format(where, #at,
+        type(words[i])))
+    end
+    lines[i] = ("%s %s %s"):format(number(at[i]), number(heights[i]), gnuplot.quote(words[i]))
+  end
+  return new_mark { colour = o.colour, data = lines,
+    style = "using 1:2:3 with labels textcolor rgb '%s'" }
+end
+
+-- Bins of whole numbers: each holds as many of them, and its edges lie between two.
+local function whole_bins(sorted, bins)
+  local low, high = sorted[1], sorted[#sorted]
+  for _, v in ipairs(sorted) do
+    if v % 1 ~= 0 then return nil end
+  end
+  local count = high - low + 1
+  local each = math.max(1, math.ceil(count / (bins or 40)))
+  return low - 0.5, each, math.ceil(count / each)
+end
+
 -- Edges of equally wide bins; how many: Freedman and Diaconis (1981), between 5 and 80.
 local function bin_edges(sorted, bins)
   local n, low, high = #sorted, sorted[1], sorted[#sorted]
@@ -188,7 +233,8 @@ local function bin_edges(sorted, bins)
   return low, (high - low) / bins, bins
 end
 
---- How often values fall where. Options: bins (chosen from the data), density (false: counts; true: area
+--- How often values fall where. Options: bins (chosen from the data; of whole numbers each bin holds as many of them,
+--- so there may be fewer), density (false: counts; true: area
 --- one), label, colour, opacity (0.65).
 function plot.histogram(values, opt)
   local o = style_options("plot.histogram", opt, { bins = options.optional "number", density = false, opacity = 0.65 })
@@ -201,7 +247,8 @@ function plot.histogram(values, opt)
     core.error(("plot.histogram: bins must be a whole number above 0, got %s"):format(o.bins))
   end
   table.sort(sorted)
-  local low, width, bins = bin_edges(sorted, o.bins)
+  local low, width, bins = whole_bins(sorted, o.bins)
+  if not low then low, width, bins = bin_edges(sorted, o.bins) end
   local counts, centres, widths = {}, {}, {}
   for i = 1, bins do counts[i], centres[i], widths[i] = 0, low + (i - 0.5) * width, width end
   for _, v in ipairs(sorted) do
@@ -287,7 +334,7 @@ function plot.images(x, opt)
     rows[i] = row
   end
   local m = plot.heatmap(rows, { palette = o.palette })
-  m.square, m.range = true, o.range
+  m.square, m.range = { #rows, #rows[1] }, o.range
   return m
 end
 
@@ -297,7 +344,7 @@ local panel_options = { title = options.optional "string", x_label = options.opt
   y_label = options.optional "string", x_range = options.optional "table", y_range = options.optional "table",
   x_log = false, y_log = false, x_step = options.optional "number", x_names = options.optional "table",
   y_names = options.optional "table", legend_title = options.optional "string",
-  legend = options.choice("top right", "top left", "bottom right", "bottom left", "below", "none") }
+  legend = options.choice("auto", "top right", "top left", "bottom right", "bottom left", "below", "none") }
 local figure_options = { title = options.optional "string", size = options.optional "table",
   columns = options.optional "number" }
 
@@ -306,7 +353,7 @@ local panel_kind = {}
 --- One picture of several. Marks in the order in which they are drawn, and title, x_label, y_label, x_range
 --- {low, high}, y_range, x_log, y_log, x_step (between labels), x_names and y_names (lists of words that stand
 --- at 1, 2, ... instead of numbers), legend_title, legend ("top right", "top left", "bottom right", "bottom left",
---- "below", "none").
+--- "below", "none"; unless given, a corner that marks leave empty, else below).
 function plot.panel(content)
   local where = "plot.panel"
   if type(content) ~= "table" then core.error(where .. ": needs a table of marks") end
@@ -332,8 +379,15 @@ end
 
 ---- the picture ----
 
-local function figure_size(where, o, columns, rows, many)
+local function figure_size(where, o, columns, rows, many, panels)
   if not o.size then
+    local shape = not many and panels[1].marks[1].square -- of pictures: the canvas takes their shape
+    if shape then
+      local wide = shape[2] >= shape[1]
+      local long, short = 640, math.max(120, 640 * (wide and shape[1] / shape[2] or shape[2] / shape[1]))
+      local title = (panels[1].title or o.title) and 30 or 0
+      return wide and long or short, (wide and short or long) + title
+    end
     if many then return columns * 440, rows * 330 + (o.title and 30 or 0) end
     return 680, 430
   end
@@ -385,7 +439,7 @@ function plot.script(target, kind, content, opt)
   end
   local panels, o = read_figure("plot.save", content, opt)
   local columns, rows = layout_of("plot.save", panels, o)
-  local w, h = figure_size("plot.save", o, columns, rows, #panels > 1)
+  local w, h = figure_size("plot.save", o, columns, rows, #panels > 1, panels)
   local scale = kind == "png" and 2 or kind == "pdf" and 1 / 72 or 1 -- pdf counts in inches
   if not target:match "^/" then target = "./" .. target end -- a leading | or < would mean a command
   local terminal = gnuplot.terminals[kind]:format(kind == "pdf" and w * scale or math.floor(w * scale),
@@ -456,7 +510,7 @@ function plot.show(content, opt)
   local width = core.terminal(io.stdout)
   local terminal, plain
   if chosen.kind == "sixel" or chosen.kind == "auto" and width and understands_sixels() then
-    local w, h = figure_size("plot.show", o, columns, rows, #panels > 1)
+    local w, h = figure_size("plot.show", o, columns, rows, #panels > 1, panels)
     terminal = ("set terminal sixelgd truecolor noenhanced size %d,%d background '#ffffff'"):format(w, h)
   else
     plain = true

@@ -52,6 +52,8 @@
 ---     by             in which way, by name
 ---     sample         whether draws are given in place of means
 ---     site           the name of a site of a model
+---     ignore         a label whose data do not count
+---     smoothing      share of a label's probability that all classes get alike
 ---     drop           what is left out: whether, or how many at the end
 ---     conflict_threshold    the conflict of two sources above which they contradict each other
 ---     structure      of a covariance, by name

@@ -218,7 +218,7 @@ describe("a network whose weights are sites", function()
 
   it("refuses what it cannot draw", function()
     local x, y = pn.randn { 5, 2 }, pn.randn { 5 }
-    assert.matches("network: 'net': prior must be a positive standard deviation or a function",
+    assert.matches("network: 'net': prior must be a positive standard deviation, a distribution or a function",
       message_of(function() make(-1):trace(x, y) end))
     assert.matches("network: '' has a posterior of its own %(bayes_linear%)", message_of(function()
       pn.model(function(m) m:network("net", nn.bayes_linear(2, 2)) end):trace()

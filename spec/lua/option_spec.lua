@@ -98,11 +98,14 @@ describe("options", function()
       function() pn.zeros({ 2 }, "float32") end, function() pn.full({ 2 }, 1, "float32") end,
       function() pn.tensor({ 1, 2 }, "float32") end, function() pn.randperm(3, 1) end,
       function() pn.linspace(0, 1, 3, true) end, function() pn.grad(w * 2, { w }, true) end,
-      function() pn.nn.linear(2, 3, "float32") end, function() pn.optim.adam({ w }, 0.1) end,
+      function() pn.optim.adam({ w }, 0.1) end,
     } do
       local _, message = pcall(f)
       assert.matches("option_spec.lua:%d+: [%w_]+: options must be a table, got %a+$", message)
     end
+    -- settings of layers also stand by position, as help prints them
+    assert.matches("option_spec.lua:%d+: linear: bias must be true or false, got string$",
+      select(2, pcall(function() pn.nn.linear(2, 3, "float32") end)))
     for _, f in ipairs { function() pn.optim.adam({ w }, { 0.1 }) end, function() pn.nn.linear(2, 3, { false }) end,
       function() pn.grad(w * 2, { w }, { true }) end } do
       local _, message = pcall(f)

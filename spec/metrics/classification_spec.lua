@@ -52,7 +52,7 @@ describe("metrics of classification", function()
     for name, f in pairs { accuracy = metrics.accuracy, brier = metrics.brier, ece = metrics.ece,
         log_likelihood = metrics.log_likelihood, reliability = metrics.reliability } do
       for _, case in ipairs { { y:unsqueeze(2), probs }, { y, probs:slice(1, 1, 1) }, { y, probs * 2 },
-          { y + 1, probs }, { y:to "float64", probs } } do
+          { y + 1, probs }, { y:to "float64" + 0.5, probs } } do
         assert.error_matches(function() f(case[1], case[2]) end, (name:gsub("ece", "reliability")) .. ": ")
       end
     end

@@ -25,7 +25,7 @@ typedef struct {
 } options;
 
 static const char usage[] = "usage: penumbra [options] [script [arguments]]\n"
-                            "  -e CODE       run CODE; may be given several times, before the script\n"
+                            "  -e CODE       run CODE, which knows pn; may be given several times, before the script\n"
                             "  -i            go on at the prompt afterwards\n"
                             "  -             run standard input\n"
                             "  --seed N      seed the default generator\n"
@@ -187,7 +187,31 @@ static int make_strict(lua_State *L) {
   return 0;
 }
 
+/* An expression may speak of pn, and of help, as the prompt does: they are globals before one that does is run. */
+static int name_for_expressions(lua_State *L) {
+  lua_pushglobaltable(L);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "penumbra");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "help");
+  const char *names[2] = {"help", "pn"};
+  for (int k = 0; k < 2; k++) {
+    lua_pushstring(L, names[k]);
+    if (lua_rawget(L, 1) == LUA_TNIL) {
+      lua_pushstring(L, names[k]);
+      lua_pushvalue(L, 3 - k);
+      lua_rawset(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
 static int run_expression(lua_State *L, const char *code) {
+  if (strstr(code, "pn") || strstr(code, "help")) {
+    lua_pushcfunction(L, name_for_expressions);
+    lua_call(L, 0, 0);
+  }
   if (luaL_loadbuffer(L, code, strlen(code), "=(command line)") != LUA_OK) return load_error(L);
   return call(L, 0);
 }

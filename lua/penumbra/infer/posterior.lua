@@ -6,6 +6,7 @@
 ---     p:summary()                  the same lines as a list; p:summary().w is the line of w
 ---     p:predict()                  draws of what was observed (the posterior predictive), [chains * draws, ...]
 ---     p:predict{data = {x_new}}    for other data; where the model observes nil, it draws
+---     p:plot("trace.svg", {kind = "pairs"})    pictures: trace, rank, marginal, forest, pairs, energy, predictive
 ---     p:check{statistic = f}       posterior predictive checks: p-values and a picture
 ---     p:log_likelihood()           log density of each observation at each draw, by site [chains, draws, ...]
 ---     p:loo()                      leave-one-out predictive density, with the k-hat of each observation; p:waic()
@@ -26,6 +27,7 @@ local layout = require "penumbra.shell.layout"
 local label_posterior = require "penumbra.infer.label_posterior"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
+local posterior_plot = require "penumbra.infer.posterior_plot"
 local predictive_density = require "penumbra.infer.predictive_density"
 local saved = require "penumbra.data.saved"
 
@@ -266,6 +268,22 @@ end
 --- as there. Gives elpd, se, p, pointwise [N], and a warning where a variance is above 0.4. Watanabe 2010.
 function methods:waic(site)
   return predictive_density.waic(self, site)
+end
+
+--- Draws a picture of the draws into the file `path` (.svg, .png, .pdf), without a path on the terminal. Option kind:
+---
+---     "trace"         laws and paths of the chains, divergences at the foot (unless kind says otherwise)
+---     "rank"          how the ranks of each chain lie among all draws: level where chains have one law
+---     "marginal"      the law of each number, its middle 90 % and its mean
+---     "forest"        median, middle 50 % and 90 % of each number, one below the other
+---     "pairs"         each number against each other one, divergences in red: where they gather is the trouble
+---     "energy"        energies and their changes: far narrower changes do not reach the tails (E-BFMI)
+---     "predictive"    laws of replicated data (p:predict) over that of what was observed; site: which one
+---
+--- names: sites or elements ({"w", "s[2]"}; all latent ones unless given, as many as a picture holds), title, size
+--- {width, height}. Returns the path (true), or nil, message, code ("missing" without gnuplot).
+function methods:plot(path, given)
+  return posterior_plot.draw(self, path, given)
 end
 
 --- Writes draws and statistics to a safetensors file: the draws by site as other programs read them, "draws.w", and

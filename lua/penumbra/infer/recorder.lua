@@ -467,11 +467,11 @@ function recorder:module(name, net)
   return net
 end
 
--- The law of a weight: prior is a standard deviation or a function of name and shape.
+-- The law of a weight: prior is a standard deviation, a distribution, or a function of name and shape.
 local function law_of(name, weight, prior)
   local shape = weight:shape()
-  if type(prior) == "function" then
-    local d = prior(name, shape)
+  if type(prior) == "function" or dist.is(prior) then
+    local d = dist.is(prior) and prior or prior(name, shape)
     check_distribution("network", name, d)
     local event = d.event_shape
     if #event < #shape then
@@ -486,13 +486,16 @@ end
 
 --- A network (pn.nn) of layers without posteriors of their own, whose weights are latent variables: sites
 --- "name.1.weight", as net:named_parameters() names them. prior: the standard deviation (1) of independent normals
---- around 0, or a function (parameter's name, shape) that gives a distribution; one of a single number is repeated.
+--- around 0, a distribution of a number, or a function (parameter's name, shape) that gives a distribution; one of a
+--- single number is repeated.
 --- Returns the network with these weights, to be called; net itself is not changed. Neal 1996.
 function recorder:network(name, net, prior)
   full_name(self, "network", name)
   prior = prior == nil and 1 or prior
-  if type(prior) ~= "function" and not (type(prior) == "number" and prior > 0) and not core.is_tensor(prior) then
-    refuse("network", "'%s': prior must be a positive standard deviation or a function (name, shape), got %s", name,
+  if type(prior) ~= "function" and not (type(prior) == "number" and prior > 0) and not core.is_tensor(prior)
+    and not dist.is(prior) then
+    refuse("network", "'%s': prior must be a positive standard deviation, a distribution or a function (name, shape), "
+      .. "got %s", name,
       type(prior) == "number" and tostring(prior) or type(prior))
   elseif type(net) ~= "table" and type(net) ~= "userdata" or core.is_tensor(net) then
     refuse("network", "'%s' needs a network, got %s", name, core.is_tensor(net) and "a tensor" or type(net))

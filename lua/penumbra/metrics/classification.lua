@@ -1,5 +1,5 @@
---- How good predicted classes are: y are classes from 0, int64 [N]; probs are probabilities [N, K], or of draws [S, N,
---- K], which are averaged.
+--- How good predicted classes are: y are classes from 0, [N], int64 or whole floats; probs are probabilities [N, K], or
+--- of draws [S, N, K], which are averaged, or of class 1 of two, [N].
 -- help: pn.metrics
 local core = require "penumbra.core"
 local options = require "penumbra.options"
@@ -10,16 +10,28 @@ local function shape_text(t)
   return "[" .. table.concat(t:shape(), ", ") .. "]"
 end
 
+-- Classes as int64: floats that are whole numbers are classes, too.
+local function classes(where, y)
+  options.argument(where, "y", y, "tensor")
+  if y:dtype() == "int64" then
+    return y
+  elseif y:dtype() ~= "bool" and not y:eq(y:round()):all():item() then
+    core.error(("%s: y must be classes, whole numbers from 0 on, got %s with others"):format(where, y:dtype()))
+  end
+  return y:to "int64"
+end
+
 -- Classes and the probabilities of the mixture, [N, K].
 local function check(where, y, probs)
-  options.argument(where, "y", y, "tensor")
+  y = classes(where, y)
   options.argument(where, "probs", probs, "tensor")
+  if probs:ndim() == 1 and y:ndim() == 1 then -- of class 1
+    probs = core.stack({ 1 - probs, probs }, 2)
+  end
   local n = probs:ndim()
   if y:ndim() ~= 1 or n < 2 or n > 3 or probs:size(n - 1) ~= y:size(1) or y:size(1) == 0 then
     core.error(("%s: shapes must be y [N] and probs [N, K] or [S, N, K], got %s and %s"):format(where, shape_text(y),
       shape_text(probs)))
-  elseif y:dtype() ~= "int64" then
-    core.error(("%s: y must be int64, got %s"):format(where, y:dtype()))
   elseif y:min():item() < 0 or y:max():item() >= probs:size(n) then
     core.error(("%s: y must lie in 0 to %d, got %d to %d"):format(where, probs:size(n) - 1, y:min():item(),
       y:max():item()))
@@ -28,7 +40,7 @@ local function check(where, y, probs)
   if not (probs:ge(0):all():item() and (probs:sum(2) - 1):abs():max():item() <= 1e-4) then
     core.error(where .. ": probs must be probabilities, which add up to 1 along the last axis")
   end
-  return probs
+  return probs, y
 end
 
 local function own(probs, y)
@@ -37,20 +49,67 @@ end
 
 --- accuracy(y, probs): share of the data whose likeliest class is y, a number. The first of equal ones counts.
 function classification.accuracy(y, probs)
-  probs = check("accuracy", y, probs)
+  probs, y = check("accuracy", y, probs)
   return probs:argmax(2):eq(y):to("float64"):mean():item()
 end
 
 --- log_likelihood(y, probs): mean log probability of y, a number; of draws the log of their mean.
 function classification.log_likelihood(y, probs)
-  return own(check("log_likelihood", y, probs), y):log():mean():item()
+  return own(check("log_likelihood", y, probs)):log():mean():item()
 end
 
 --- brier(y, probs): mean over the data of the sum over the classes of (probs - 1[class = y])^2, from 0 to 2. Brier
 --- 1950.
 function classification.brier(y, probs)
-  probs = check("brier", y, probs)
+  probs, y = check("brier", y, probs)
   return (probs:square():sum(2) - own(probs, y) * 2 + 1):mean():item()
+end
+
+--- confusion(y, probs): how often data of each class (rows) are taken for each class (columns), the likeliest one:
+--- int64 [K, K]. plot.confusion draws it.
+function classification.confusion(y, probs)
+  probs, y = check("confusion", y, probs)
+  local k = probs:size(2)
+  local place = y * k + probs:argmax(2)
+  return core.zeros({ k * k }, { dtype = "int64" }):scatter_add(1, place, core.ones(place:shape(), { dtype = "int64" }))
+    :reshape { k, k }
+end
+
+--- f1(y, probs): the harmonic mean of precision and recall, 2 hits / (2 hits + false alarms + misses): of two classes
+--- that of class 1, else the mean over the classes (0 of one that is never there nor predicted). A number. van
+--- Rijsbergen 1979.
+function classification.f1(y, probs)
+  local c = classification.confusion(y, probs):to "float64"
+  local hits = c:diagonal()
+  local each = hits * 2 / (c:sum(1) + c:sum(2)):clamp(1, math.huge)
+  return (c:size(1) == 2 and each[2] or each:mean()):item()
+end
+
+--- roc(y, score): the receiver operating characteristic: a table of tensors false_positive, true_positive and
+--- threshold, from (0, 0) to (1, 1): the shares of data of class 0 and of class 1 whose score is at least the
+--- threshold. y and score [N], y 0 or 1 with both there. plot.roc draws it; metrics.auc is its area.
+function classification.roc(y, score)
+  y = classes("roc", y)
+  options.argument("roc", "score", score, "tensor")
+  if y:ndim() ~= 1 or score:ndim() ~= 1 or score:size(1) ~= y:size(1) or y:size(1) == 0 then
+    core.error(("roc: shapes must be y [N] and score [N], got %s and %s"):format(shape_text(y), shape_text(score)))
+  elseif y:min():item() < 0 or y:max():item() > 1 or y:min():item() == y:max():item() then
+    core.error "roc: y must be 0 or 1, and have both"
+  elseif score:isnan():any():item() then
+    core.error "roc: score is NaN"
+  end
+  local order = score:to("float64"):argsort(1, true)
+  local s, ones = score:to("float64"):take(1, order), y:take(1, order):to "float64"
+  local n = s:size(1)
+  local last = core.ones({ n }, { dtype = "bool" })
+  if n > 1 then
+    last = core.concatenate({ s:slice(1, 1, n - 1):ne(s:slice(1, 2, n)), core.ones({ 1 }, { dtype = "bool" }) }, 1)
+  end
+  local hits, alarms = ones:cumsum(1):masked_select(last), (1 - ones):cumsum(1):masked_select(last)
+  local zero = core.zeros({ 1 }, { dtype = "float64" })
+  return { true_positive = core.concatenate({ zero, hits / ones:sum() }, 1),
+    false_positive = core.concatenate({ zero, alarms / (1 - ones):sum() }, 1),
+    threshold = core.concatenate({ zero + math.huge, s:masked_select(last) }, 1) }
 end
 
 local bin_options = { bins = 15 }
@@ -61,7 +120,7 @@ local bin_options = { bins = 15 }
 function classification.reliability(y, probs, given)
   local o = options.check("reliability", given, bin_options)
   local bins = options.whole("reliability", "bins", o.bins, 1)
-  probs = check("reliability", y, probs)
+  probs, y = check("reliability", y, probs)
   local confidence, right = probs:max(2), probs:argmax(2):eq(y):to("float64")
   local list = {}
   local place = (confidence:to("float64") * bins):ceil():clamp(1, bins)
@@ -72,6 +131,29 @@ function classification.reliability(y, probs, given)
       list[#list + 1] = { low = (k - 1) / bins, high = k / bins, count = math.tointeger(count),
         confidence = (confidence:to("float64") * here):sum():item() / count,
         accuracy = (right * here):sum():item() / count }
+    end
+  end
+  return list
+end
+
+--- calibration_curve(y, probs [, {bins = 10}]): of two classes, how often class 1 is there where it was given a
+--- probability: a list of bins {low =, high =, count =, confidence = (mean probability), accuracy = (share of class 1)}
+--- of equal width, those without data left out. plot.calibration_curve draws it, with counts.
+function classification.calibration_curve(y, probs, given)
+  local o = options.check("calibration_curve", given, { bins = 10 })
+  local bins = options.whole("calibration_curve", "bins", o.bins, 1)
+  probs, y = check("calibration_curve", y, probs)
+  if probs:size(2) ~= 2 then
+    core.error(("calibration_curve: is of two classes, got %d"):format(probs:size(2)))
+  end
+  local p, list = probs:select(2, 2):to "float64", {}
+  local place = (p * bins):ceil():clamp(1, bins)
+  for k = 1, bins do
+    local here = place:eq(k):to "float64"
+    local count = here:sum():item()
+    if count > 0 then
+      list[#list + 1] = { low = (k - 1) / bins, high = k / bins, count = math.tointeger(count),
+        confidence = (p * here):sum():item() / count, accuracy = (y:to "float64" * here):sum():item() / count }
     end
   end
   return list

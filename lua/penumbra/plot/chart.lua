@@ -232,22 +232,112 @@ function chart.filter_trace(trace, given)
   }
 end
 
---- A reliability diagram of metrics.reliability's bins: accuracy by confidence, with the diagonal of calibrated
---- predictions. Returns a panel.
-function chart.reliability(bins)
+-- Where the bins' confidences lie, a little wider, within [0, 1].
+local function range_of(bins)
+  local low, high = 1, 0
+  for _, bin in ipairs(bins) do
+    low, high = math.min(low, bin.low or bin.confidence), math.max(high, bin.high or bin.confidence)
+  end
+  return { math.max(0, low - 0.02), math.min(1, high + 0.02) }
+end
+
+-- Observed shares of bins by their confidence with two standard errors by their counts, and the diagonal.
+local function calibration_panel(where, bins, more)
   local plot = require "penumbra.plot"
-  options.argument("plot.reliability", "bins", bins, "table")
-  local x, y = {}, {}
+  options.argument(where, "bins", bins, "table")
+  local x, y, low, high = {}, {}, {}, {}
   for k, bin in ipairs(bins) do
-    options.argument("plot.reliability", "bins", bin, "table")
+    options.argument(where, "bins", bin, "table")
     x[k], y[k] = bin.confidence, bin.accuracy
+    -- Agresti & Coull's interval: of a share of 0 or 1, too
+    local n = (bin.count or 1) + 4
+    local centre = (y[k] * (n - 4) + 2) / n
+    local half = 2 * math.sqrt(centre * (1 - centre) / n)
+    low[k], high[k] = math.max(0, math.min(y[k], centre - half)), math.min(1, math.max(y[k], centre + half))
   end
   if #x == 0 then
-    core.error "plot.reliability: bins must be what metrics.reliability gives, with data"
+    core.error(where .. ": bins must be what metrics." .. where:match "[%w_]+$" .. " gives, with data")
   end
-  return plot.panel { plot.line({ 0, 1 }, { 0, 1 }, { colour = DARK, width = 1, dashed = true, label = "calibrated" }),
-    plot.line(x, y, { colour = BLUE }), plot.points(x, y, { colour = BLUE, size = 0.8 }), x_range = { 0, 1 },
-    y_range = { 0, 1 }, x_label = "confidence", y_label = "accuracy", legend = "top left" }
+  local span = range_of(bins)
+  local panel = { plot.line(span, span, { colour = DARK, width = 1, dashed = true, label = "calibrated" }),
+    plot.error_bars(x, y, { lower = low, upper = high }, { colour = BLUE, size = 0.8 }),
+    plot.line(x, y, { colour = BLUE, width = 1.2 }), x_range = span, y_range = { 0, 1.02 }, legend = "top left" }
+  for key, value in pairs(more) do panel[key] = value end
+  return plot.panel(panel)
+end
+
+--- A reliability diagram of metrics.reliability's bins: accuracy by confidence with two standard errors by the bins'
+--- counts, and the diagonal of calibrated predictions, over the confidences that occur. Returns a panel.
+function chart.reliability(bins)
+  return calibration_panel("plot.reliability", bins, { x_label = "confidence", y_label = "accuracy" })
+end
+
+--- metrics.calibration_curve's bins as a list of two panels: how often class 1 is there by the probability that it was
+--- given, with two standard errors, and how many data each bin has.
+function chart.calibration_curve(bins)
+  local plot = require "penumbra.plot"
+  local curve = calibration_panel("plot.calibration_curve", bins, { x_label = "probability of class 1",
+    y_label = "share of class 1" })
+  local x, counts = {}, {}
+  for k, bin in ipairs(bins) do
+    x[k], counts[k] = (bin.low + bin.high) / 2, bin.count
+  end
+  return { curve, plot.panel { plot.bars(x, counts, { width = 0.95 }), x_range = range_of(bins),
+    x_label = "probability of class 1", y_label = "data" } }
+end
+
+local curve_options = { label = options.optional "string" }
+
+--- metrics.roc's curve with the diagonal of chance and its area: a panel.
+function chart.roc(curve, given)
+  local plot = require "penumbra.plot"
+  options.argument("plot.roc", "curve", curve, "table")
+  local o = options.check("plot.roc", given, curve_options)
+  options.argument("plot.roc", "curve.false_positive", curve.false_positive, "tensor")
+  options.argument("plot.roc", "curve.true_positive", curve.true_positive, "tensor")
+  local x, y = curve.false_positive:to "float64", curve.true_positive:to "float64"
+  local n = x:size(1)
+  local area = ((x:slice(1, 2, n) - x:slice(1, 1, n - 1)) * (y:slice(1, 2, n) + y:slice(1, 1, n - 1)) / 2):sum():item()
+  return plot.panel { plot.line({ 0, 1 }, { 0, 1 }, { colour = DARK, width = 1, dashed = true }),
+    plot.line(x, y, { colour = BLUE, label = ("%sarea %.3f"):format(o.label and o.label .. ": " or "", area) }),
+    x_range = { 0, 1 }, y_range = { 0, 1.01 }, x_label = "share of class 0 taken for 1",
+    y_label = "share of class 1 found", legend = "bottom right" }
+end
+
+local confusion_options = { names = options.optional "table", title = options.optional "string" }
+
+--- metrics.confusion's table as a panel: shares of each class in colours, numbers of data as text. Options: names of
+--- the classes, title.
+function chart.confusion(counts, given)
+  local where = "plot.confusion"
+  local plot = require "penumbra.plot"
+  options.argument(where, "counts", counts, "tensor")
+  local o = options.check(where, given, confusion_options)
+  local k = counts:size(1)
+  if counts:ndim() ~= 2 or counts:size(2) ~= k then
+    core.error(("%s: counts must be [K, K], got [%s]"):format(where, table.concat(counts:shape(), ", ")))
+  elseif o.names and #o.names ~= k then
+    core.error(("%s: names must be %d, as there are classes, got %d"):format(where, k, #o.names))
+  end
+  local shares = (counts:to "float64" / counts:sum(2, true):to("float64"):clamp(1, math.huge)):totable()
+  local names, light, dark = {}, { {}, {}, {} }, { {}, {}, {} }
+  local numbers = counts:totable()
+  for i = 1, k do
+    names[i] = o.names and o.names[i] or ("%d"):format(i - 1)
+    for j = 1, k do
+      local to = shares[i][j] > 0.6 and dark or light
+      table.insert(to[1], j)
+      table.insert(to[2], i)
+      table.insert(to[3], ("%d"):format(numbers[i][j]))
+    end
+  end
+  local cells = plot.heatmap(shares, { colour_label = "share of the class" })
+  cells.range = { 0, 1 }
+  local panel = { title = o.title, x_label = "taken for", y_label = "class", x_names = names, y_names = names, cells }
+  for colour, at in pairs { ["#ffffff"] = light, ["#222222"] = dark } do
+    panel[#panel + 1] = #at[1] > 0 and plot.text(at[1], at[2], at[3], { colour = colour }) or nil
+  end
+  return plot.panel(panel)
 end
 
 -- At most so many points of a curve.

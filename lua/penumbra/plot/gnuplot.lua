@@ -33,8 +33,9 @@ function gnuplot.quote(text)
 end
 local quote = gnuplot.quote
 
--- Words at 1, 2, ... of an axis.
+-- Words at 1, 2, ... of an axis; none: an axis without numbers.
 local function names_on(axis, names)
+  if #names == 0 then return ("unset %stics"):format(axis) end
   local list = {}
   for i, name in ipairs(names) do
     if type(name) ~= "string" then
@@ -70,7 +71,7 @@ local function colour_marks(marks)
   return list
 end
 
-local places = { below = "set key outside below horizontal", none = "unset key" }
+local places = { below = "set key bmargin center horizontal", none = "unset key" }
 
 -- A style in letters: lines and dots are told apart by their characters, one for each colour.
 local function lettered(style, k)
@@ -101,6 +102,53 @@ local function write_marks(out, marks, plain)
   out[#out + 1] = "plot " .. table.concat(parts, ", ")
 end
 
+-- The places of marks: x and heights, as numbers.
+local function places_of(marks)
+  local list = {}
+  for _, m in ipairs(marks) do
+    for _, line in ipairs(m.data) do
+      local x, y, z = line:match "^(%S+) (%S+) ?(%S*)"
+      x, y = tonumber(x), tonumber(y)
+      if x and y then
+        list[#list + 1] = { x, y, m.from_zero }
+        local other = m.plain and tonumber(z) -- the upper line of a band
+        list[#list + 1] = other and { x, other } or nil
+      end
+    end
+  end
+  return list
+end
+
+local CORNERS = { "top right", "top left", "bottom right", "bottom left" }
+
+-- The corner that no mark reaches, or "below". (Long lines are looked at where they are bent.)
+local function empty_corner(p)
+  local list = places_of(p.marks)
+  local function extent(k, given, log)
+    local low, high = math.huge, -math.huge
+    for _, at in ipairs(list) do
+      low, high = math.min(low, at[k]), math.max(high, at[k])
+    end
+    if given then low, high = math.min(given[1], given[2]), math.max(given[1], given[2]) end
+    return function(v)
+      if log then return low > 0 and v > 0 and math.log(v / low) / math.log(high / low) or 0.5 end
+      return high > low and (v - low) / (high - low) or 0.5
+    end
+  end
+  local x, y = extent(1, p.x_range, p.x_log), extent(2, p.y_range, p.y_log)
+  local taken = {}
+  for _, at in ipairs(list) do
+    local side = x(at[1]) > 0.6 and "right" or x(at[1]) < 0.4 and "left" or nil
+    local top, bottom = y(at[2]) > 0.65, y(at[2]) < 0.35 or at[3]
+    if side and top then taken["top " .. side] = true end
+    if side and bottom then taken["bottom " .. side] = true end
+  end
+  for _, corner in ipairs(CORNERS) do
+    if not taken[corner] then return corner end
+  end
+  return "below"
+end
+
 local function write_panel(out, p, plain)
   local image, from_zero, roomy, labelled
   for _, m in ipairs(p.marks) do
@@ -109,7 +157,11 @@ local function write_panel(out, p, plain)
   end
   local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
   if p.title then add("set title %s textcolor rgb '#222222'", quote(p.title)) end
-  if p.x_label then add("set xlabel %s textcolor rgb '#333333'", quote(p.x_label)) end
+  -- an empty second line, or a legend below would stand on the label
+  local legend = labelled and p.legend == "auto" and not plain and empty_corner(p) or p.legend
+  local below = labelled and legend == "below" and not plain and '\\n"'
+  if p.x_label then add("set xlabel %s textcolor rgb '#333333'", below and quote(p.x_label):sub(1, -2) .. below
+    or quote(p.x_label)) end
   if p.y_label then add("set ylabel %s textcolor rgb '#333333'", quote(p.y_label)) end
   if p.x_log then add "set logscale x" end
   if p.x_step then add("set xtics %.10g\nset format x '%%.7g'", p.x_step) end
@@ -121,7 +173,7 @@ local function write_panel(out, p, plain)
   if from_zero and not p.y_range and not p.y_log then add "set yrange [0:*]" end
   if roomy and not p.y_log then add "set offsets 0, 0, graph 0.03, graph 0.03" end
   add("%s", plain and labelled and p.legend ~= "none" and "set key outside top horizontal"
-    or labelled and (places[p.legend] or "set key inside vertical " .. p.legend) or "unset key")
+    or labelled and (places[legend] or "set key inside vertical " .. legend) or "unset key")
   if labelled and p.legend_title then add("set key title %s", quote(p.legend_title)) end
   if image then
     if plain then
@@ -133,7 +185,8 @@ local function write_panel(out, p, plain)
     add "set datafile missing" -- a grid must be complete
     if image.range and not plain then add("set cbrange [%.10g:%.10g]", image.range[1], image.range[2]) end
     if image.square and not plain then
-      add "set size ratio -1\nset border 0\nunset xtics\nunset ytics\nunset colorbox"
+      add("set size ratio -1\nset border 0\nunset xtics\nunset ytics\nunset colorbox\nset margins 0.5,0.5,0.5,%s",
+        p.title and "2" or "0.5")
     end
     if image.colour_label then add("set cblabel %s", quote(image.colour_label)) end
   end
@@ -145,7 +198,7 @@ local function reset(out)
     "set key title ''\nset xtics norotate\nset xtics autofreq\nset ytics autofreq\nset format x\n" ..
     "set datafile missing 'NaN'\nset size noratio\nset border 3\nset colorbox\n" ..
     "set tics nomirror out scale 0.5\nset cbrange [*:*]\n" ..
-    "set autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
+    "set margins -1,-1,-1,-1\nset autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
 end
 
 ---- the whole ----

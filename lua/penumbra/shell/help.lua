@@ -3,6 +3,7 @@
 -- help: pn, quiet
 local core = require "penumbra.core"
 local help_entries = require "penumbra.shell.help_entries"
+local ideas = require "penumbra.shell.ideas"
 local options = require "penumbra.options"
 local layout = require "penumbra.shell.layout"
 
@@ -146,6 +147,7 @@ Penumbra %s: tensors, gradients, distributions, networks and models for Lua.
 
 help"matmul" or ?matmul   what one thing does       help(x)     what a value is
 help"pn"                  all functions of pn       help"dist"  what a part has
+help"tasks"               what to call for what     ?censoring  ideas, too
 ]]
 
 local function about_all()
@@ -211,24 +213,58 @@ local function option_word(word)
   end
 end
 
+-- What the table of ideas says of a word, or nil.
+local function about_idea(word)
+  local idea = ideas.of(word)
+  return idea and layout.fill(("%s: %s (help%q)"):format(idea.word, idea.text, idea.place), "", "  ", width)
+end
+
+-- Names that hold the word: at most twelve.
+local function names_with(word)
+  local list, seen = {}, {}
+  word = word:lower():gsub("[%s_%-]", "")
+  for _, e in ipairs(#word > 2 and entries() or {}) do
+    if e.name:lower():gsub("_", ""):find(word, 1, true) and not seen[e.qualified] then
+      list[#list + 1], seen[e.qualified] = e.qualified, true
+    end
+  end
+  table.sort(list)
+  return list
+end
+
+local function some_of(list)
+  return table.concat(list, ", ", 1, math.min(#list, 12)) .. (#list > 12 and ", ..." or "")
+end
+
+-- What help says of a word that nothing is called by.
+local function about_unknown(name, bare)
+  local guess, parts = near(bare), names_with(bare)
+  local only_case = guess and guess:lower() == bare:lower()
+  if #parts > 0 and not only_case then
+    return layout.fill(("nothing is called '%s'; names with it: %s"):format(name, some_of(parts)), "", "  ", width)
+  elseif guess then
+    return ("nothing is called '%s'; did you mean '%s'?"):format(name, guess)
+  end
+  local list = #bare > 2 and mentioning(bare) or {}
+  if #list == 0 then return ("nothing is called '%s'; help() shows the way, help\"tasks\" too"):format(name) end
+  return layout.fill(("nothing is called '%s'; it is mentioned by %s"):format(name, some_of(list)), "", "  ", width)
+end
+
 local function about_name(name)
   local bare = name:gsub("^penumbra$", "pn")
+  if bare == "tasks" then return ideas.tasks:gsub("\n$", "") end
   if bare == "pn" then return "pn, the module penumbra\n\n" .. contents "pn" end
   local p, q = bare:match "kl%s*%(?%s*([%w_]+)%s*,%s*([%w_]+)%s*%)?$"
   if p and is_distribution(p) and is_distribution(q) then return about_divergence(p, q) end
-  local found, meaning = find(bare), option_word(bare)
+  local found, meaning, idea = find(bare), option_word(bare), about_idea(bare)
   if #found == 0 then
-    if meaning then return meaning end
-    local guess = near(bare)
-    if guess then return ("nothing is called '%s'; did you mean '%s'?"):format(name, guess) end
-    local list = #bare > 2 and mentioning(bare) or {}
-    if #list == 0 then return ("nothing is called '%s'; help() shows the way"):format(name) end
-    return layout.fill(("nothing is called '%s'; it is mentioned by %s"):format(name,
-      table.concat(list, ", ", 1, math.min(#list, 12)) .. (#list > 12 and ", ..." or "")), "", "  ", width)
+    if idea or meaning then return (idea and meaning and idea .. "\n" or idea or "") .. (meaning or "") end
+    return about_unknown(name, bare)
   end
   if found[1].kind == "module" then return about_module(found[1].qualified) end
   return found[1].name == "kl" and tell(found) .. "\n\n"
     .. layout.wrap(all_divergences(), "", width) or (meaning and meaning .. "\n\n" or "") .. tell(found)
+    .. (idea and "\n\n" .. idea or "")
 end
 
 -- The qualified names of fields of pn and its parts that are `value`.

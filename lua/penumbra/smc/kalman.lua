@@ -39,6 +39,7 @@ local diffuse = require "penumbra.smc.kalman.diffuse"
 local expectation = require "penumbra.smc.kalman.expectation"
 local drawing = require "penumbra.smc.kalman.drawing"
 local discretise = require "penumbra.smc.kalman.discretise"
+local matrix = require "penumbra.array.matrix"
 
 local kalman = {}
 
@@ -490,13 +491,13 @@ function kalman.discretise(given)
 end
 
 --- matrix_exponential(x): e^x of matrices [..., n, n], by scaling and squaring with a Padé approximant of order 13
---- (Higham 2005).
+--- (Higham 2005): pn.matrix_exp.
 function kalman.matrix_exponential(x)
   options.argument("kalman.matrix_exponential", "x", x, "tensor")
   if x:ndim() < 2 or x:size(-1) ~= x:size(-2) then
     core.error(("kalman.matrix_exponential: x must be [..., n, n], got [%s]"):format(table.concat(x:shape(), ", ")))
   end
-  return discretise.exponential(x)
+  return matrix.matrix_exp(x)
 end
 
 return kalman

@@ -1,34 +1,10 @@
 --- Linear stochastic differential equations at discrete times, exactly.
 -- help: pn.smc
 local core = require "penumbra.core"
+local matrix = require "penumbra.array.matrix"
 local options = require "penumbra.options"
 
 local discretise = {}
-
--- Padé approximant of order 13 of e^x for a norm to 5.37 (Higham 2005, table 10.4).
-local PADE = { 64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
-  10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1 }
-local LARGEST_NORM = 5.371920351148152
-
---- e^x of matrices [..., n, n] by scaling and squaring.
-function discretise.exponential(x)
-  local norm = x:detach():abs():sum(-2):max():item()
-  local doublings = norm > LARGEST_NORM and math.ceil(math.log(norm / LARGEST_NORM, 2)) or 0
-  x = x * 2.0 ^ -doublings
-  local unit = core.eye(x:size(-1), { dtype = x:dtype() })
-  local x2 = x:matmul(x)
-  local x4 = x2:matmul(x2)
-  local x6 = x4:matmul(x2)
-  local b = PADE
-  local odd = x6:matmul(x6 * b[14] + x4 * b[12] + x2 * b[10]) + x6 * b[8] + x4 * b[6] + x2 * b[4] + unit * b[2]
-  odd = x:matmul(odd)
-  local even = x6:matmul(x6 * b[13] + x4 * b[11] + x2 * b[9]) + x6 * b[7] + x4 * b[5] + x2 * b[3] + unit * b[1]
-  local y = (even - odd):solve(even + odd)
-  for _ = 1, doublings do
-    y = y:matmul(y)
-  end
-  return y
-end
 
 --- Blocks under each other, each a row of blocks, [..., n, k] with the same leading axes.
 local function blocks(rows)
@@ -42,7 +18,7 @@ end
 -- The three results for a short step h [..., 1, 1]: e^([-f q; 0 f^T] h) = [. g; 0 a^T], noise = a g (Van Loan 1978).
 local function short_step(f, q, c, h)
   local n, ft = f:size(-1), f:transpose(-1, -2)
-  local e = discretise.exponential(blocks { { -f, q }, { f * 0, ft } } * h)
+  local e = matrix.matrix_exp(blocks { { -f, q }, { f * 0, ft } } * h)
   local a = e:slice(-2, n + 1, 2 * n):slice(-1, n + 1, 2 * n):transpose(-1, -2)
   local noise = a:matmul(e:slice(-2, 1, n):slice(-1, n + 1, 2 * n))
   if not c then
@@ -50,7 +26,7 @@ local function short_step(f, q, c, h)
   end
   local top = core.concatenate({ f, c:unsqueeze(-1) + f:slice(-1, 1, 1) * 0 }, -1)
   local below = top:slice(-2, 1, 1) * 0
-  return a, noise, discretise.exponential(core.concatenate({ top, below }, -2) * h):slice(-2, 1, n):select(-1, n + 1)
+  return a, noise, matrix.matrix_exp(core.concatenate({ top, below }, -2) * h):slice(-2, 1, n):select(-1, n + 1)
 end
 
 -- By steps of halves, short ones first: the exponential of -f would lose, or overflow, what a long step damps.
