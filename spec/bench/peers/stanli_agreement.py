@@ -1,7 +1,7 @@
 """Are the programs of stan_programs.py the densities of the models in Lua? At random points z and the real numbers s(z)
 that stand for the same values in the other, by BridgeStan's interface on both sides: log density(z) - log
-density(s(z)) - log |det ds/dz| must be one constant (stanli leaves constants out). Jacobians by central differences. The environment
-needs stanli and bridgestan; the models of bridge_models.lua must be there.
+density(s(z)) - log |det ds/dz| must be one constant (stanli leaves constants out). Jacobians by central differences.
+The environment needs stanli and bridgestan; the models of bridge_models.lua must be there.
    BUILD=build python spec/bench/peers/stanli_agreement.py [NAME]..."""
 import sys
 
