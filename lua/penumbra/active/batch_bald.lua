@@ -89,9 +89,9 @@ local function exact_entropies(q)
 end
 
 -- By drawn outcomes, with the squares of their standard errors. H[y, y_n] = E[-log p(y) - sum_c r_c log r_c], r_c =
--- p(y, y_n = c) / p(y), over y drawn from p(y), which is not 0 of what was drawn. The r_c, sums of K terms in [0, 1], and
--- their logarithms are in float32, off by 1e-6 where the standard error of so many draws is 1e-2 or so; means over draws
--- are in the dtype of p.
+-- p(y, y_n = c) / p(y), over y drawn from p(y), which is not 0 of what was drawn. The r_c, sums of K terms in [0, 1],
+-- and their logarithms are in float32, off by 1e-6 where the standard error of so many draws is 1e-2 or so; means over
+-- draws are in the dtype of p.
 local function drawn_entropies(s)
   local K, S, dtype = s.log_q:size(1), s.log_q:size(2), s.log_q:dtype()
   local log_p = s.log_q:logsumexp(1) - math.log(K)
