@@ -327,7 +327,7 @@ local once = set [[
   reliability
   standardise split parameters
   json gluonts series_csv image trap_nan objects
-  new_sampler new_filter run finished iteration draws statistics metric new_population evaluate
+  new_sampler new_filter run finished iteration gradients draws statistics metric new_population evaluate
 ]]
 
 describe("inside a compiled function", function()
