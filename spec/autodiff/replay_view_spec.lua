@@ -1,6 +1,6 @@
--- A compiled function of a result and another view of the same result (its transpose, a row, its diagonal, a part) reads
--- what other tiles have yet to write: values and gradients are the eager ones to the bit, at sizes below, about and
--- beyond a tile.
+-- A compiled function of a result and another view of the same result (its transpose, a row, its diagonal, a part)
+-- reads what other tiles have yet to write: values and gradients are the eager ones to the bit, at sizes below, about
+-- and beyond a tile.
 local pn = require "penumbra"
 
 local views = {

@@ -92,6 +92,7 @@ local harmless = set [[
   guide model
   new_smc new_ancestors new_selected
   bayesian_forgetting ornstein_uhlenbeck wiener posterior new_gaussian_sites correct_bias scores residual_elbo
+  censored truncated hurdle zero_inflated ordered_logistic ordered_probit mse mae bce bce_logits cdist
   curves gap_formula data_bound node_posterior node_covariance permutations permutation_matrix permute
 ]]
 
@@ -114,6 +115,7 @@ assert(pn.checkpoint.save(checkpoint_file, { net = net }))
 -- Make a description of a picture or a schedule out of tables: reading happens in `points`, `line` and so on.
 -- Three classes, and probabilities of them.
 local function classes() return pn.zeros({ 3 }, { dtype = "int64" }) end
+local function some() return pn.tensor({ 0, 1, 1 }, { dtype = "int64" }) end
 local function shares(x) return pn.stack({ x, -x }, 2):softmax(2) end
 
 local reads = {
@@ -145,6 +147,12 @@ local reads = {
     return x * metrics.ood(p, p).auc
   end,
   ["pn.metrics.ecdf_auc"] = function(x) return x * metrics.ecdf_auc(x:sigmoid() * 0.5, 3) end,
+  ["pn.metrics.calibration_curve"] = function(x) return x * #metrics.calibration_curve(some(), x:sigmoid()) end,
+  ["pn.metrics.confusion"] = function(x) return x * metrics.confusion(some(), x:sigmoid()).counts:sum() end,
+  ["pn.metrics.f1"] = function(x) return x * metrics.f1(some(), x:sigmoid()) end,
+  ["pn.metrics.roc"] = function(x) return x * metrics.roc(some(), x:sigmoid()).auc end,
+  ["pn.metrics.r_squared"] = function(x) return x * metrics.r_squared(x, x * 2) end,
+  ["tensor.matrix_exp"] = function(x) return x:diag_embed():matrix_exp() end,
   ["pn.metrics.coverage"] = function(x) return x * metrics.coverage(x, 0.5) end,
   ["pn.metrics.normalised_crps"] = function(x) return x * metrics.normalised_crps(x, pn.stack { x, x + 1 }) end,
   ["pn.metrics.interval_coverage"] = function(x) return x * metrics.interval_coverage(x, x - 1, x) end,
@@ -324,7 +332,7 @@ end
 -- Read files, or call what is listed: at the capture only, as os.time and print do. Documented.
 local once = set [[
   csv idx load npy open npz raw safetensors save script files new points impulses capture history
-  reliability
+  reliability bars
   standardise split parameters
   json gluonts series_csv image trap_nan objects
   new_sampler new_filter run finished iteration gradients draws statistics metric new_population evaluate

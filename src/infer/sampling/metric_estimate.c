@@ -63,7 +63,7 @@ static double clamped(double v, double otherwise) {
 }
 
 /* Diagonals of M^-1 [n], `before` where the window has none. */
-static void variances(const pni_estimate *e, const pni_moments *s, const double *before, int64_t stride, double *out) {
+static void variances(const pni_estimate *e, const pni_window_sums *s, const double *before, int64_t stride, double *out) {
   double count = (double)s->count, share = (count + 5e-3) / (count + 5);
   for (int64_t i = 0; i < e->n; i++) {
     double v = e->estimator == PN_ESTIMATOR_STAN ? share * s->square_x[i] / (count - 1)
@@ -75,7 +75,7 @@ static void variances(const pni_estimate *e, const pni_moments *s, const double 
 /* ---- dense ---- */
 
 /* Stan's, into m->factor and then m->inverse. */
-static void dense_covariance(pni_watch *watch, const pni_moments *s, pni_metric *m) {
+static void dense_covariance(pni_watch *watch, const pni_window_sums *s, pni_metric *m) {
   int64_t n = m->n;
   double count = (double)s->count, share = count / (count + 5) / (count - 1),
          floor = 1e-3 * 5 / (count + 5) / (count - 1);
@@ -102,7 +102,7 @@ static void scaled(int64_t n, const double *product, double count, double ridge,
     }
 }
 
-static void dense_fisher(pni_estimate *e, pni_watch *watch, const pni_moments *s, pni_metric *m) {
+static void dense_fisher(pni_estimate *e, pni_watch *watch, const pni_window_sums *s, pni_metric *m) {
   int64_t n = m->n;
   double *scale = e->work, *a = scale + n, *b = a + n * n, *work = b + n * n, count = (double)s->count;
   double ridge = s->count > n + 1 ? RIDGE : 1 / count;

@@ -303,7 +303,7 @@ static pn_status run_until(pn_context *c, pn_sampler *s, int until) {
 /* Count, mean and sum of squares of number i in one half of a chain's foreground window: what the background has, or
  * what it has not. */
 static double half_of(const pni_window *w, int later, int64_t i, double *mean, double *square) {
-  const pni_moments *f = w->fore, *b = w->back;
+  const pni_window_sums *f = w->fore, *b = w->back;
   double nf = (double)f->count, nb = (double)b->count, n = nf - nb;
   if (later) {
     *mean = b->mean_x[i];

@@ -35,7 +35,7 @@ void pni_window_start(pni_window *w, int64_t n, int metric, int warmup, double *
   bool scores = w->scores;
   *w = (pni_window){.n = n, .scores = scores, .single = w->single, .keep = kept_draws(metric, warmup)};
   for (int k = 0; k < 2; k++) {
-    pni_moments *m = &w->slot[k];
+    pni_window_sums *m = &w->slot[k];
     m->mean_x = take(&memory, n);
     m->square_x = take(&memory, n);
     if (scores) m->mean_a = take(&memory, n);
@@ -51,7 +51,7 @@ void pni_window_start(pni_window *w, int64_t n, int metric, int warmup, double *
   if (w->keep && scores) w->score = take(&memory, w->keep * n);
 }
 
-static void clear(const pni_window *w, pni_moments *m) {
+static void clear(const pni_window *w, pni_window_sums *m) {
   size_t bytes = (size_t)w->n * sizeof(double), matrix = (size_t)(w->n * w->n) * sizeof(double);
   double *vector[] = {m->mean_x, m->square_x, m->mean_a, m->square_a}, *products[] = {m->product_x, m->product_a};
   m->count = 0;
@@ -62,14 +62,14 @@ static void clear(const pni_window *w, pni_moments *m) {
 }
 
 void pni_window_switch(pni_window *w) {
-  pni_moments *old = w->fore;
+  pni_window_sums *old = w->fore;
   w->fore = w->back;
   w->back = old;
   clear(w, w->single ? w->fore : old);
 }
 
 /* How many times FAR standard deviations x or a is away from the means of m, the worst coordinate; 1 at least. */
-static double distance(const pni_window *w, const pni_moments *m) {
+static double distance(const pni_window *w, const pni_window_sums *m) {
   double worst = 1, most = FAR * FAR / (double)(m->count - 1);
   for (int64_t i = 0; i < w->n; i++) {
     double dx = w->x[i] - m->mean_x[i], da = w->a[i] - m->mean_a[i];
@@ -85,7 +85,7 @@ static bool tame(pni_window *w) {
   double sum = 0;
   for (int64_t i = 0; i < w->n; i++) sum += 0 * w->x[i] + 0 * w->a[i];
   if (sum != 0) return false;
-  const pni_moments *m = w->fore->count >= ENOUGH ? w->fore : w->back;
+  const pni_window_sums *m = w->fore->count >= ENOUGH ? w->fore : w->back;
   double away = m->count >= ENOUGH ? distance(w, m) : 1;
   if (!(away < INFINITY)) return false;
   for (int64_t i = 0; i < w->n && away > 1; i++) {
@@ -116,7 +116,7 @@ void pni_window_add(pni_window *w, const double *x, const double *a) {
   if (w->keep && w->scores) memcpy(w->score + w->added % w->keep * n, w->a, bytes);
   w->added++;
   for (int k = 0; k < (w->single ? 1 : 2); k++) { /* update() leaves x - mean, from which x is had again */
-    pni_moments *m = k == 0 ? w->fore : w->back;
+    pni_window_sums *m = k == 0 ? w->fore : w->back;
     double count = (double)++m->count;
     update(n, count, m->mean_x, m->square_x, m->product_x, w->x);
     if (w->scores) update(n, count, m->mean_a, m->square_a, m->product_a, w->a);

@@ -10,18 +10,18 @@
 
 enum { PNI_KEPT_DRAWS = 256 };
 
-typedef struct pni_moments {
+typedef struct pni_window_sums {
   int64_t count;
   double *mean_x, *mean_a;       /* [n] */
   double *square_x, *square_a;   /* [n], sums about the means */
   double *product_x, *product_a; /* lower triangles of [n, n]; NULL: not asked for */
-} pni_moments;
+} pni_window_sums;
 
 typedef struct pni_window {
   int64_t n;
   bool scores; /* are scores taken, too, and outliers drawn in? */
   bool single; /* is there no background but the window before? */
-  pni_moments slot[2], *fore, *back;
+  pni_window_sums slot[2], *fore, *back;
   int64_t keep, added;  /* room for the last draws; draws so far */
   double *draw, *score; /* [keep, n]: draw number k in row k % keep */
   double *x, *a;        /* [n] scratch */
