@@ -130,7 +130,7 @@ for _, what in ipairs { "ll", "rmse" } do
     local words, most = {}, 0
     for k, method in ipairs(methods) do
       local text, n = of(column(set, method, what), what == "ll" and "%.3f" or "%.3g")
-      words[k], most = ("%-18s"):format(text), math.max(most, n)
+      words[k], most = ("%-22s"):format(text), math.max(most, n)
     end
     local printed = what == "ll" and (" %6.2f %6.2f %6.2f"):format(table.unpack(sets[set], 4)) or ""
     report("%-9s %2d  %s%s", set, most, table.concat(words), printed)

@@ -209,7 +209,7 @@ function model_comparison.compare(models, given)
       difference = e.elpd - entries[1].estimate.elpd,
       difference_se = math.sqrt(n * (apart - apart:mean()):square():mean():item()), weight = weights[k],
       pseudo_bma = by_elpd[k], pseudo_bma_plus = plus and plus[k] or nil }
-    self[entry.name] = self[k]
+    self[entry.name] = self[entry.name] or self[k] -- (a model may be called "warnings")
     self.warnings[#self.warnings + 1] = e.warning and entry.name .. ": " .. e.warning or nil
   end
   return self
