@@ -175,8 +175,8 @@ for _, objective in ipairs { "ind", "moe", "poe" } do
       pn.seed(7)
       local value = models[name]:bound(name == "iwae" and seen_one or seen, { objective = objective,
         draws = option.draws, batch_size = 50 }).value
-      local told = document[option.variant][objective][places[name]]
-      line = line .. (" %9.2f (%7.2f)"):format(-value, told or 0 / 0)
+      local told = not option.label and document[option.variant][objective][places[name]]
+      line = line .. (told and (" %9.2f (%7.2f)"):format(-value, told) or (" %19.2f"):format(-value))
     else
       line = line .. (" %19s"):format ""
     end
