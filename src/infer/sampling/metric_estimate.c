@@ -63,7 +63,8 @@ static double clamped(double v, double otherwise) {
 }
 
 /* Diagonals of M^-1 [n], `before` where the window has none. */
-static void variances(const pni_estimate *e, const pni_window_sums *s, const double *before, int64_t stride, double *out) {
+static void variances(const pni_estimate *e, const pni_window_sums *s, const double *before, int64_t stride,
+                      double *out) {
   double count = (double)s->count, share = (count + 5e-3) / (count + 5);
   for (int64_t i = 0; i < e->n; i++) {
     double v = e->estimator == PN_ESTIMATOR_STAN ? share * s->square_x[i] / (count - 1)
