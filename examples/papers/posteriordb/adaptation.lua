@@ -15,30 +15,13 @@ local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local models = dofile(here .. "/models.lua")
 local summary = require "penumbra.core".draws_summary
 
-local option = { data = false, out = false, only = "", metrics = "diagonal,low_rank,dense", warmup = "300",
-  draws = 1000, seeds = 1, quick = false }
-local at = 1
-while arg and arg[at] do
-  local name, value = arg[at]:match "^%-%-(%w+)$", arg[at + 1]
-  if name == "quick" then
-    option.quick, option.warmup, option.draws, option.only = true, "60", 60, "arK,eight_schools"
-  elseif name == nil or option[name] == nil or value == nil then
-    io.stderr:write("adaptation: no value for or unknown option ", arg[at], "\n")
-    os.exit(1)
-  else
-    option[name] = type(option[name]) == "number" and math.tointeger(tonumber(value)) or value
-    at = at + 1
-  end
-  at = at + 1
-end
+local experiment = dofile(here .. "/../continual/experiment.lua")
+local words = experiment.words
 
-local function words(text)
-  local list = {}
-  for word in text:gmatch "[^,]+" do
-    list[#list + 1] = word
-  end
-  return list
-end
+-- (Whatever the number of threads, a chain makes the same draws.)
+local option = experiment.options({ data = "", out = "", only = "", metrics = "diagonal,low_rank,dense",
+  warmup = "300", draws = 1000, seeds = 1, threads = pn.threads() },
+  { warmup = "60", draws = 60, only = "arK,eight_schools" })
 
 local function wanted(name)
   for _, part in ipairs(words(option.only)) do
@@ -52,7 +35,7 @@ end
 -- ---- data, references ----
 
 local function data_of(entry)
-  if not option.data then
+  if option.data == "" then
     return entry.generate()
   end
   for _, name in ipairs { "data.json", "data.json.gz" } do
@@ -67,7 +50,7 @@ end
 
 -- The largest |mean - reference| / sqrt(mcse^2 + reference mcse^2).
 local function error_of(entry, p)
-  local file = option.data and io.open(("%s/%s/reference.csv"):format(option.data, entry.name))
+  local file = option.data ~= "" and io.open(("%s/%s/reference.csv"):format(option.data, entry.name))
   if not file then
     return nil
   end
@@ -123,7 +106,7 @@ end
 
 -- ---- the file ----
 
-local path = option.out and option.out .. "/adaptation.csv"
+local path = option.out ~= "" and option.out .. "/adaptation.csv"
 local results = {}
 
 local function key_of(r)
