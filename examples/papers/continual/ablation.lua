@@ -84,7 +84,7 @@ local function jobs()
           experiment.choice(streams, name, option))
         for _, method in ipairs(methods) do
           list[#list + 1] = { set = name, method = method, memory = memory, seed = seed,
-            size = size .. (folder and "" or "-made-up"), choice = choice }
+            size = size .. experiment.suffix(option), choice = choice }
         end
       end
     end

@@ -131,7 +131,7 @@ end
 
 local function size_text(name)
   local size = size_of(name)
-  return ("%d-%d-%d-%d%s%s"):format(size.draws, size.sites, size.first, size.later, folder and "" or "-made-up",
+  return ("%d-%d-%d-%d%s%s"):format(size.draws, size.sites, size.first, size.later, experiment.suffix(option),
     option.mixed and name == "gas" and "-mixed" or "")
 end
 

@@ -234,6 +234,11 @@ function experiment.size(streams, name, option)
   return size
 end
 
+--- suffix(option): what else tells runs apart: data that are made up, and streams that were to end after so many steps.
+function experiment.suffix(option)
+  return (option.data ~= "" and "" or "-made-up") .. (option.steps < 100000 and "-first-" .. option.steps or "")
+end
+
 --- described(size, choice): both as texts, by which runs are told apart in a file of results.
 function experiment.described(size, choice)
   return ("%d-%d-%d-%d"):format(size.draws, size.sites, size.first, size.later)

@@ -199,7 +199,7 @@ local function jobs()
         for _, method in ipairs(methods) do
           if m == 1 or not without[method] then
             list[#list + 1] = { set = name, method = method, memory = without[method] and 0 or memory, seed = seed,
-              size = size .. (folder and "" or "-made-up"), choice = choice }
+              size = size .. experiment.suffix(option), choice = choice }
           end
         end
       end
