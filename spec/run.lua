@@ -45,7 +45,9 @@ end
 
 --- Tests of kernels, which also run at the levels below the processor's best (src/base/processor.h).
 local KERNEL_TESTS = {"processor", "vector", "rng", "small_product", "product", "short_rows", "distance", "linalg",
-                      "kalman"}
+                      "kalman", "gemm"}
+--- Tests of what stands on products of matrices, which also run with the library's own (src/tensor/product/gemm.h).
+local PRODUCT_TESTS = {"product", "conv", "kalman", "nn"}
 
 --- The longest jobs, which start first so that none is left alone at the end.
 local LONG = {"spec/c/runtime_test.c", "examples/papers/posteriordb/run.lua", "spec/c/runtime_limit_test.c",
@@ -101,6 +103,10 @@ local function all_jobs()
     for _, level in ipairs {"portable", "avx2"} do
       add(("%s.c at level %s"):format(path, level), ("PENUMBRA_CPU=%s %s"):format(level, quote(build .. "/" .. path)))
     end
+  end
+  for _, name in ipairs(PRODUCT_TESTS) do
+    local path = ("spec/c/%s_test"):format(name)
+    add(path .. ".c by own products", "PENUMBRA_PRODUCTS=own " .. quote(build .. "/" .. path))
   end
   for _, path in ipairs(files("examples/embed", "*.c")) do
     add(path, quote(build .. "/" .. path:gsub("%.c$", "")))

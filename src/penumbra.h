@@ -160,12 +160,16 @@ typedef struct pn_context_config {
 
 /* A context, or NULL if memory is lacking. config may be NULL (all defaults). New.
  * An OpenBLAS in the process is set to one thread: contexts have threads of their own, and two pools would fight. It
- * chooses its kernels when it is loaded; where it misjudges a new processor (the `penumbra` command and pn.blas() tell
- * which it took), set OPENBLAS_CORETYPE, e.g. to SkylakeX for AVX-512, before the host starts. The command does so
- * itself.
+ * chooses its kernels when it is loaded; where it misjudges a new processor products take kernels of the library's own
+ * (the environment variable PENUMBRA_PRODUCTS, own or blas, read when the library is loaded, decides otherwise), and
+ * pn_context_advice says what to do about the rest. The `penumbra` command does that itself.
  * Kernels use the best vectors of the processor; the environment variable PENUMBRA_CPU (portable, avx2 or avx512), read
  * when the library is loaded, limits them. A context made while it says anything else has an error pending. */
 PN_API pn_context *pn_context_new(const pn_context_config *config);
+/* What makes this process slow for no good reason and how to mend it, one sentence; "" if there is nothing: that
+ * OpenBLAS runs kernels of older processors, and the OPENBLAS_CORETYPE to start the program with. A constant of the
+ * process. c may be NULL. Borrowed. */
+PN_API const char *pn_context_advice(const pn_context *c);
 /* Gives the context up. Its memory goes when the last object made in it does. NULL is a no-op. */
 PN_API void pn_context_close(pn_context *c);
 /* The pending error's status, PN_OK if none. */

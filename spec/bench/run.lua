@@ -10,7 +10,7 @@
 local build = os.getenv "BUILD" or "build"
 local lua = os.getenv "LUA" or "lua5.4"
 local bench = {build = build, lua = lua, command = build .. "/penumbra"}
-local LEVELLED = {vector = true, kalman = true, linalg = true, limits = true, replay = true,
+local LEVELLED = {vector = true, kalman = true, linalg = true, gemm = true, limits = true, replay = true,
   thread_steps = true}
 
 function bench.run(command)
@@ -110,7 +110,7 @@ local cpu = (bench.run "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null 
 print(("processor: %s   %s"):format(cpu, os.date "%Y-%m-%d"))
 for k, at in ipairs(level.list(build)) do
   local settings = level.settings(at)
-  local blas = bench.run(settings .. lua .. [[ -e 'print(require "penumbra".blas())']]) or "?"
+  local blas = bench.run(settings .. lua .. [[ -e 'print((require "penumbra".blas()))']]) or "?"
   print(("\nlevel %s   BLAS: %s"):format(at.title, (blas:gsub("%s+$", ""))))
   print(form:format("", "figure", "", "must", ""))
   for _, body in ipairs(bodies()) do

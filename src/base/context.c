@@ -59,9 +59,11 @@ pn_context *pn_context_new(const pn_context_config *config) {
   c->num_threads = cfg.threads <= 0 ? processors() : cfg.threads < PNI_MAX_THREADS ? cfg.threads : PNI_MAX_THREADS;
   pni_blas_single_thread();
   c->rng.state.key = pni_seed_key(cfg.seed);
-  const char *level = pni_cpu_refused();
+  const char *level = pni_cpu_refused(), *products = pni_products_refused();
   if (level)
     pni_fail(c, PN_DOMAIN, "pn_context_new: " PNI_CPU_VARIABLE " must be portable, avx2 or avx512, got %.40s", level);
+  else if (products)
+    pni_fail(c, PN_DOMAIN, "pn_context_new: " PNI_PRODUCTS_VARIABLE " must be own or blas, got %.40s", products);
   return c;
 }
 

@@ -26,10 +26,11 @@ static int level_named(const char *value) {
 }
 
 #if PNI_CPU_X86
-/* A constant of the process: the loader writes it before any function of the library can be called, nobody after. */
+/* A constant of the process: the loader writes it before any function of the library can be called, nobody after;
+ * before the one of gemm.c, which asks for it. */
 static int settled;
 
-__attribute__((constructor)) static void settle(void) {
+__attribute__((constructor(1000))) static void settle(void) {
   const char *value = getenv(PNI_CPU_VARIABLE);
   int best = best_level(), wanted = value ? level_named(value) : -1;
   settled = wanted >= 0 && wanted < best ? wanted : best;
@@ -48,4 +49,15 @@ const char *pni_cpu_refused(void) {
 const char *pni_cpu_level_name(int level) {
   static const char *const names[] = {"portable", "AVX2", "AVX-512"};
   return names[level];
+}
+
+static int products_named(const char *value) {
+  return !value ? -1 : strcmp(value, "blas") == 0 ? 0 : strcmp(value, "own") == 0 ? 1 : -1;
+}
+
+int pni_products_wanted(void) { return products_named(getenv(PNI_PRODUCTS_VARIABLE)); }
+
+const char *pni_products_refused(void) {
+  const char *value = getenv(PNI_PRODUCTS_VARIABLE);
+  return value && products_named(value) < 0 ? value : NULL;
 }

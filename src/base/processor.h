@@ -69,6 +69,12 @@ enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
 int pni_cpu_level(void);
 /* What PENUMBRA_CPU says if that is no level; else NULL. */
 const char *pni_cpu_refused(void);
+/* The environment variable that says whose kernels products of matrices take: own or blas (gemm.h). */
+#define PNI_PRODUCTS_VARIABLE "PENUMBRA_PRODUCTS"
+/* 1 own, 0 blas, -1 if it says neither. */
+int pni_products_wanted(void);
+/* What it says if that is neither; else NULL. */
+const char *pni_products_refused(void);
 /* The name of a level. */
 const char *pni_cpu_level_name(int level);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "../base/processor.h"
-#include "../tensor/product/blas.h"
+#include "../tensor/product/gemm.h"
 #include "cli.h"
 
 static const char type_name[] = "OPENBLAS_CORETYPE", threads_name[] = "OPENBLAS_NUM_THREADS";

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "../base/processor.h"
-#include "../tensor/product/blas.h"
+#include "../tensor/product/gemm.h"
 #include "cli.h"
 
 enum { EXIT_INTERRUPTED = 130, MAX_EXPRESSIONS = 64 };
@@ -248,6 +248,7 @@ static void print_version(void) {
   char blas[160];
   pni_blas_describe(blas, sizeof blas);
   printf("Penumbra %s, %s, %s, %s vectors\n", pn_version(), LUA_RELEASE, blas, pni_cpu_level_name(pni_cpu_level()));
+  if (*pn_context_advice(NULL)) printf("%s\n", pn_context_advice(NULL));
 }
 
 /* The whole run, inside one protected call. Upvalue-free; leaves the exit code on the stack. */

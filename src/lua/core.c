@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "../tensor/product/blas.h"
+#include "../tensor/product/gemm.h"
 #include "message.h"
 #include "operations.h"
 
@@ -331,12 +331,14 @@ static int l_threads(lua_State *L) {
   return 1;
 }
 
-/* blas() -> name, version and processor type of the BLAS library */
+/* blas() -> name, version and processor type of the BLAS library; advice or nil */
 static int l_blas(lua_State *L) {
   char text[160];
+  const char *advice = pn_context_advice(pni_lua_context(L));
   pni_blas_describe(text, sizeof text);
   lua_pushstring(L, text);
-  return 1;
+  lua_pushstring(L, *advice ? advice : NULL);
+  return 2;
 }
 
 /* memory() -> bytes in use, peak, live objects, blocks ever taken from the allocator */

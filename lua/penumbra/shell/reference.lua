@@ -103,7 +103,7 @@ pn.memory_limit(bytes)
 pn.clock()
   Seconds of a clock that never goes back, for timing.
 pn.blas()
-  Name, version and processor type of the linear algebra library.
+  Name, version and processor type of the linear algebra library; what to do where it makes this process slow, or nil.
 pn.select(x, axis, index)
   The sub-tensor at one position of an axis, which disappears. Positions count from 1, or back from -1.
   Also x:select(axis, index) and x[index] for the first axis.

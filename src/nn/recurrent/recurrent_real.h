@@ -1,9 +1,9 @@
 /*
-** recurrent_real.h: the recurrences, included once per type with REAL, GEMM (of CBLAS), VECTOR(function, x, stride, y,
+** recurrent_real.h: the recurrences, included once per type with REAL, GEMM (of gemm.h), VECTOR(function, x, stride, y,
 ** n), FLUSH(), KEEP(before) around products (subnormal.h) and TABLE. A shard is a range of rows; its scratch is its
 ** rows' part of `room`.
 */
-#include <cblas.h>
+#include "../../tensor/product/gemm.h"
 #include <string.h>
 #include "../../math/vector/vector.h"
 #include "recurrent.h"
@@ -16,8 +16,8 @@ static void multiply(pni_watch *w, int64_t m, int64_t n, int64_t k, const REAL *
     int64_t rows = m - i < most ? m - i : most;
     if (i && pni_watch_leaves(w, most * n * k / PER_STEP)) return;
     unsigned before = FLUSH();
-    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)n, (int)k, 1, x + i * k, (int)k, y, (int)n,
-         add ? 1 : 0, out + i * n, (int)n);
+    GEMM(CblasNoTrans, CblasNoTrans, (int)rows, (int)n, (int)k, 1, x + i * k, (int)k, y, (int)n, add ? 1 : 0,
+         out + i * n, (int)n);
     KEEP(before);
   }
 }

@@ -59,7 +59,7 @@ FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n, int inn
     int64_t rows = n - i < most ? n - i : most;
     if (LEAVES(g, rows * row / PER_STEP)) return;
     unsigned before = FLUSH();
-    GEMM(CblasRowMajor, tx ? CblasTrans : CblasNoTrans, ty ? CblasTrans : CblasNoTrans, (int)rows, k, inner,
+    GEMM(tx ? CblasTrans : CblasNoTrans, ty ? CblasTrans : CblasNoTrans, (int)rows, k, inner,
          how == NAME(SUBTRACT) ? -1 : 1, (const REAL *)(x.at + i * x.row), ldx, (const REAL *)y.at, ldy,
          how == NAME(SET) ? 0 : 1, (REAL *)(z.at + i * z.row), z.row);
     KEEP(before);

@@ -1,5 +1,5 @@
 /* kalman_f32.c: interleaved Kalman steps of float32, for the instruction sets that a processor may have. */
-#include <cblas.h>
+#include "../../tensor/product/gemm.h"
 #include <math.h>
 #include <string.h>
 #include "../../base/subnormal.h"
@@ -22,7 +22,7 @@
 #define NAME(name) name##_alone
 #define TARGET
 #define WIDTH   1
-#define GEMM    cblas_sgemm
+#define GEMM    pni_sgemm
 #define FLUSH() pni_flush_subnormals()
 #define KEEP(x) pni_keep_subnormals(x)
 #include "kalman_real.h"

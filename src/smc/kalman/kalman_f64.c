@@ -1,5 +1,5 @@
 /* kalman_f64.c: interleaved Kalman steps of float64, for the instruction sets that a processor may have. */
-#include <cblas.h>
+#include "../../tensor/product/gemm.h"
 #include <math.h>
 #include <string.h>
 #include "kalman.h"
@@ -21,7 +21,7 @@
 #define NAME(name) name##_alone
 #define TARGET
 #define WIDTH   1
-#define GEMM    cblas_dgemm
+#define GEMM    pni_dgemm
 #define FLUSH() 0
 #define KEEP(x) ((void)(x))
 #include "kalman_real.h"

@@ -1,8 +1,8 @@
 /*
-** conv_real.h: kernels of convolution for one type, included with REAL, BLAS(name), TABLE, and
+** conv_real.h: kernels of convolution for one type, included with REAL, GEMM of gemm.h, TABLE, and
 ** FLUSH(), KEEP(before) around products (subnormal.h).
 */
-#include <cblas.h>
+#include "../product/gemm.h"
 #include <math.h>
 #include <string.h>
 #include "../../base/processor.h"
@@ -80,9 +80,8 @@ static void put_back(const int32_t *place, int64_t n, int64_t channels, int64_t 
 static void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
                  int64_t ldb, int beta, void *c, int64_t ldc) {
   unsigned before = FLUSH();
-  BLAS(gemm)
-  (CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1, a,
-   (int)lda, b, (int)ldb, (REAL)beta, c, (int)ldc);
+  GEMM(ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1, a, (int)lda, b,
+       (int)ldb, (REAL)beta, c, (int)ldc);
   KEEP(before);
 }
 

@@ -1,46 +1,9 @@
-#include <cblas.h>
-#include <stdio.h>
 #include <string.h>
-#include "../../base/processor.h"
 #include "../../base/subnormal.h"
 #include "blas.h"
 #include "../lapack/linalg.h"
+#include "gemm.h"
 #include "small_batch.h"
-
-/* Present in OpenBLAS only. */
-#if defined(__GNUC__)
-extern char *openblas_get_config(void) __attribute__((weak));
-extern char *openblas_get_corename(void) __attribute__((weak));
-
-void pni_blas_describe(char *out, size_t size) {
-  if (!openblas_get_config || !openblas_get_corename) {
-    snprintf(out, size, "a CBLAS library");
-    return;
-  }
-  const char *config = openblas_get_config(); /* "OpenBLAS 0.3.21 NO_AFFINITY ..." */
-  int n = (int)strcspn(config, " ");
-  if (config[n] == ' ') n += 1 + (int)strcspn(config + n + 1, " ");
-  snprintf(out, size, "%.*s (%s)", n, config, openblas_get_corename());
-}
-
-static bool is_one_of(const char *name, const char *const *list) {
-  while (*list && strcmp(name, *list) != 0) list++;
-  return *list != NULL;
-}
-
-/* A release falls back to its oldest kernels for processors that are younger than it. */
-const char *pni_blas_better_core(void) {
-  static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
-  static const char *const avx2[] = {"Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids", NULL};
-  if (!openblas_get_corename || pni_cpu_level() == PNI_CPU_PORTABLE) return NULL;
-  bool large = pni_cpu_level() == PNI_CPU_AVX512;
-  if (is_one_of(openblas_get_corename(), large ? avx512 : avx2)) return NULL;
-  return large ? "SkylakeX" : "Haswell";
-}
-#else
-const char *pni_blas_better_core(void) { return NULL; }
-void pni_blas_describe(char *out, size_t size) { snprintf(out, size, "a CBLAS library"); }
-#endif
 
 /* How CBLAS sees a matrix: plain, transposed, or (ld = 0) not at all. */
 typedef struct {
@@ -118,15 +81,13 @@ static void multiply_part(const pni_product *j, const char *x, const char *y, ch
                           int64_t k, double beta) {
   int M = (int)m, N = (int)n, K = (int)k, ld = (int)j->n;
   if (j->dtype == PN_FLOAT64) {
-    cblas_dgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
-                (const double *)(const void *)x, j->ldx, (const double *)(const void *)y, j->ldy, beta,
-                (double *)(void *)out, ld);
+    pni_dgemm((CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1, (const double *)(const void *)x,
+              j->ldx, (const double *)(const void *)y, j->ldy, beta, (double *)(void *)out, ld);
     return;
   }
   unsigned before = pni_flush_subnormals();
-  cblas_sgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
-              (const float *)(const void *)x, j->ldx, (const float *)(const void *)y, j->ldy, (float)beta,
-              (float *)(void *)out, ld);
+  pni_sgemm((CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1, (const float *)(const void *)x,
+            j->ldx, (const float *)(const void *)y, j->ldy, (float)beta, (float *)(void *)out, ld);
   pni_keep_subnormals(before);
 }
 

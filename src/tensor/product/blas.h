@@ -1,5 +1,5 @@
 /*
-** blas.h: matrix products on CBLAS. Batches and row blocks are sharded over the context's own threads,
+** blas.h: matrix products. Batches and row blocks are sharded over the context's own threads,
 ** so the BLAS library is kept to one (threads.c); results do not depend on the number of threads.
 */
 #ifndef PN_TENSOR_PRODUCT_BLAS_H
@@ -35,9 +35,4 @@ typedef struct pni_product {
 /* Prepares what pni_matmul would do; false where that needs copies of the operands or other kernels. */
 bool pni_product_prepare(const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias, pn_tensor *out, pni_product *p);
 pn_status pni_product_run(pn_context *c, const pni_product *p);
-/* Writes the library's name, version and the processor type whose kernels run. */
-void pni_blas_describe(char *out, size_t size);
-/* The value of OPENBLAS_CORETYPE that this processor deserves, if OpenBLAS runs kernels of an older one; else NULL. */
-const char *pni_blas_better_core(void);
-
 #endif

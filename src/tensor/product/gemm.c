@@ -1,0 +1,110 @@
+/* gemm.c: whose kernels a product takes. */
+#include "gemm.h"
+#include <stdio.h>
+#include <string.h>
+#include "../../base/processor.h"
+#include "../../penumbra.h"
+#include "panel_product.h"
+
+/* Present in OpenBLAS only. */
+#if defined(__GNUC__)
+extern char *openblas_get_config(void) __attribute__((weak));
+extern char *openblas_get_corename(void) __attribute__((weak));
+
+void pni_blas_describe(char *out, size_t size) {
+  if (!openblas_get_config || !openblas_get_corename) {
+    snprintf(out, size, "a CBLAS library");
+    return;
+  }
+  const char *config = openblas_get_config(); /* "OpenBLAS 0.3.21 NO_AFFINITY ..." */
+  int n = (int)strcspn(config, " ");
+  if (config[n] == ' ') n += 1 + (int)strcspn(config + n + 1, " ");
+  snprintf(out, size, "%.*s (%s)", n, config, openblas_get_corename());
+}
+
+static bool is_one_of(const char *name, const char *const *list) {
+  while (*list && strcmp(name, *list) != 0) list++;
+  return *list != NULL;
+}
+
+/* A release falls back to its oldest kernels for processors that are younger than it. */
+const char *pni_blas_better_core(void) {
+  static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+  static const char *const avx2[] = {"Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+  if (!openblas_get_corename || pni_cpu_level() == PNI_CPU_PORTABLE) return NULL;
+  bool large = pni_cpu_level() == PNI_CPU_AVX512;
+  if (is_one_of(openblas_get_corename(), large ? avx512 : avx2)) return NULL;
+  return large ? "SkylakeX" : "Haswell";
+}
+#else
+const char *pni_blas_better_core(void) { return NULL; }
+void pni_blas_describe(char *out, size_t size) { snprintf(out, size, "a CBLAS library"); }
+#endif
+
+#if PNI_CPU_X86
+/* The kernels of the processor's level, or NULL for BLAS. */
+static pni_panel_product_kernel *const *own_kernels(void) {
+  static pni_panel_product_kernel *const *const by_level[PNI_CPU_LEVELS] = {NULL, pni_panel_product_avx2,
+                                                                            pni_panel_product_avx512};
+  return by_level[pni_cpu_level()];
+}
+
+/* A constant of the process, written before any function of the library can be called, as in processor.c; that file's
+ * level comes first. */
+static bool settled;
+
+__attribute__((constructor)) static void settle(void) {
+  int wanted = pni_products_wanted();
+  settled = own_kernels() && (wanted >= 0 ? wanted == 1 : pni_blas_better_core() != NULL);
+}
+
+bool pni_gemm_is_own(void) { return settled; }
+
+#define OLDER(what, core)                                                                                              \
+  "OpenBLAS runs kernels for older processors than this one: " what " of large matrices take two to three times as "   \
+  "long; set OPENBLAS_CORETYPE=" core " before the program starts"
+const char *pn_context_advice(const pn_context *c) {
+  static const char *const texts[2][2] = {
+      {OLDER("products and factorisations", "Haswell"), OLDER("products and factorisations", "SkylakeX")},
+      {OLDER("factorisations", "Haswell"), OLDER("factorisations", "SkylakeX")}};
+  const char *core = pni_blas_better_core();
+  (void)c;
+  return core ? texts[settled][strcmp(core, "SkylakeX") == 0] : "";
+}
+
+/* Takes a product unless it is none of ours. */
+static bool take(int is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha,
+                 const void *x, int ldx, const void *y, int ldy, double beta, void *out, int ld) {
+  if (!settled || k <= 0 || (alpha != 1 && alpha != -1) || (beta != 0 && beta != 1)) return false;
+  bool tx = trans_x != CblasNoTrans, ty = trans_y != CblasNoTrans;
+  pni_panel_product p = {.m = m, .n = n, .k = k, .x_row = tx ? 1 : ldx, .x_col = tx ? ldx : 1, .y_row = ty ? 1 : ldy};
+  p.y_col = ty ? ldy : 1;
+  p.out_row = ld;
+  p.x = x;
+  p.y = y;
+  p.out = out;
+  p.add = beta == 1;
+  p.negative = alpha == -1;
+  own_kernels()[is_float](&p);
+  return true;
+}
+#else
+bool pni_gemm_is_own(void) { return false; }
+const char *pn_context_advice(const pn_context *c) { return (void)c, ""; }
+#endif
+
+#if PNI_CPU_X86
+#define TAKEN(is_float) take(is_float, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld)
+#else
+#define TAKEN(is_float) false
+#endif
+
+void pni_sgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, float alpha, const float *x,
+               int ldx, const float *y, int ldy, float beta, float *out, int ld) {
+  if (!TAKEN(1)) cblas_sgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
+}
+
+void pni_dgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha, const double *x,
+               int ldx, const double *y, int ldy, double beta, double *out, int ld) {
+  if (!TAKEN(0)) cblas_dgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
+}

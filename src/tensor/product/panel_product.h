@@ -1,0 +1,26 @@
+/*
+** panel_product.h: products of matrices of middle and large size. Of y a panel at a time, some hundred rows of two
+** vectors, is packed where the first cache holds it; blocks of rows of x, read as they lie, pass over it. Shapes alone
+** decide the order of a sum, so results do not depend on threads.
+*/
+#ifndef PN_TENSOR_PRODUCT_PANEL_PRODUCT_H
+#define PN_TENSOR_PRODUCT_PANEL_PRODUCT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* out [m, n], row-major with rows out_row apart, = x [m, k] times y [k, n], or out + that, or out - that; strides in
+ * elements. */
+typedef struct pni_panel_product {
+  int64_t m, n, k, x_row, x_col, y_row, y_col, out_row;
+  const void *x, *y;
+  void *out;
+  bool add, negative; /* the sum of products is added to out; it changes its sign */
+} pni_panel_product;
+
+typedef void pni_panel_product_kernel(const pni_panel_product *p);
+
+/* By element type: float64, float32. */
+extern pni_panel_product_kernel *const pni_panel_product_avx2[2], *const pni_panel_product_avx512[2];
+
+#endif

@@ -1,0 +1,161 @@
+/*
+** panel_product_real.h: the panel product of one element type and one instruction set, included with REAL, NAME,
+** TARGET, BYTES of a vector, ROWS (at most 14) of a block, SPREAD(x), a vector of one number, and MADD(x, y, z),
+** x y + z rounded once.
+*/
+
+#define FN      static inline __attribute__((always_inline)) TARGET
+#define LANES   ((int64_t)(BYTES / sizeof(REAL)))
+#define COLUMNS (2 * LANES) /* of a panel */
+/* rows of a panel: 20 to 24 kB */
+#define DEEPEST (24576 / (2 * BYTES))
+
+typedef REAL NAME(panel_vec) __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
+
+/* A block of rows of the result under one panel. */
+typedef struct {
+  const REAL *x, *panel;
+  REAL *out;
+  int64_t k, x_row, x_col, out_row;
+  bool add, negative;
+} NAME(panel_block);
+
+FN void NAME(panel_tile)(const NAME(panel_block) * b, const int rows, const int vectors) {
+  NAME(panel_vec) sum[ROWS][2];
+  PNI_UNROLL for (int i = 0; i < rows; i++) PNI_UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = SPREAD(0);
+  const REAL *x = b->x, *y = b->panel;
+  int64_t x_row = b->x_row, x_col = b->x_col;
+  for (int64_t p = b->k; p > 0; p--, x += x_col, y += COLUMNS) {
+    NAME(panel_vec) row[2];
+    PNI_UNROLL for (int v = 0; v < vectors; v++) row[v] = *(const NAME(panel_vec) *)(y + v * LANES);
+    PNI_UNROLL for (int i = 0; i < rows; i++) {
+      NAME(panel_vec) a = SPREAD(x[i * x_row]);
+      PNI_UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = MADD(a, row[v], sum[i][v]);
+    }
+  }
+  PNI_UNROLL for (int i = 0; i < rows; i++) PNI_UNROLL for (int v = 0; v < vectors; v++) {
+    NAME(panel_vec) *out = (NAME(panel_vec) *)(b->out + i * b->out_row + v * LANES), s = sum[i][v];
+    if (b->negative) s = -s;
+    if (b->add) s = *out + s;
+    *out = s;
+  }
+}
+
+#define TILE(rows)                                                                                                     \
+  TARGET static void NAME(panel_tile_##rows)(const NAME(panel_block) * b) { NAME(panel_tile)(b, rows, 2); }            \
+  TARGET static void NAME(panel_half_tile_##rows)(const NAME(panel_block) * b) { NAME(panel_tile)(b, rows, 1); }
+#define TILES(rows)                                                                                                    \
+  { NAME(panel_half_tile_##rows), NAME(panel_tile_##rows) }
+typedef void NAME(panel_tile_kernel)(const NAME(panel_block) *);
+TILE(1)
+TILE(2)
+TILE(3)
+TILE(4)
+TILE(5)
+TILE(6)
+#if ROWS == 14
+TILE(7)
+TILE(8)
+TILE(9)
+TILE(10)
+TILE(11)
+TILE(12)
+TILE(13)
+TILE(14)
+#endif
+/* By rows less 1, and vectors less 1. */
+static NAME(panel_tile_kernel) *const NAME(panel_tiles)[ROWS][2] = {
+    TILES(1), TILES(2), TILES(3), TILES(4),  TILES(5),  TILES(6),
+#if ROWS == 14
+    TILES(7), TILES(8), TILES(9), TILES(10), TILES(11), TILES(12), TILES(13), TILES(14),
+#endif
+};
+
+/* The panel becomes k rows of y, of n columns; the rest is 0. */
+TARGET static void NAME(panel_pack)(const pni_panel_product *p, const REAL *y, int64_t k, int64_t n, REAL *panel) {
+  if (n < COLUMNS) memset(panel, 0, (size_t)(k * COLUMNS) * sizeof(REAL));
+  if (p->y_col == 1 && n == COLUMNS)
+    for (int64_t r = 0; r < k; r++, panel += COLUMNS, y += p->y_row)
+      PNI_UNROLL for (int v = 0; v < 2; v++) * (NAME(panel_vec) *)(panel + v * LANES) =
+          *(const NAME(panel_vec) *)(y + v * LANES);
+  else if (p->y_col == 1)
+    for (int64_t r = 0; r < k; r++, panel += COLUMNS, y += p->y_row)
+      for (int64_t c = 0; c < n; c++) panel[c] = y[c];
+  else {
+    int64_t r = 0;
+    for (; r + 4 <= k; r += 4, panel += 4 * COLUMNS, y += 4 * p->y_row) /* lines of both are read and written whole */
+      for (int64_t c = 0; c < n; c++) {
+        const REAL *from = y + c * p->y_col;
+        REAL *to = panel + c;
+        PNI_UNROLL for (int i = 0; i < 4; i++) to[i * COLUMNS] = from[i * p->y_row];
+      }
+    for (; r < k; r++, panel += COLUMNS, y += p->y_row)
+      for (int64_t c = 0; c < n; c++) panel[c] = y[c * p->y_col];
+  }
+}
+
+/* A block whose columns are fewer than a panel's vectors: by way of a whole one. */
+TARGET static void NAME(panel_edge)(NAME(panel_block) b, int64_t rows, int64_t n) {
+  REAL whole[ROWS * COLUMNS] __attribute__((aligned(64))), *out = b.out;
+  int64_t out_row = b.out_row;
+  bool add = b.add;
+  b.out = whole;
+  b.out_row = COLUMNS;
+  b.add = false;
+  NAME(panel_tiles)[rows - 1][n > LANES](&b);
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t c = 0; c < n; c++)
+      out[i * out_row + c] = add ? out[i * out_row + c] + whole[i * COLUMNS + c] : whole[i * COLUMNS + c];
+}
+
+/* Sums longer than a panel are added up in equal parts; blocks have as many rows each as can be. */
+TARGET static void NAME(panel_rows)(const pni_panel_product *p) {
+  REAL panel[DEEPEST * COLUMNS] __attribute__((aligned(64)));
+  int64_t parts = (p->k + DEEPEST - 1) / DEEPEST, depth = (p->k + parts - 1) / parts;
+  int64_t blocks = (p->m + ROWS - 1) / ROWS, height = (p->m + blocks - 1) / blocks;
+  for (int64_t first = 0; first < p->k; first += depth)
+    for (int64_t at = 0; at < p->n; at += COLUMNS) {
+      int64_t k = p->k - first < depth ? p->k - first : depth, n = p->n - at < COLUMNS ? p->n - at : COLUMNS;
+      NAME(panel_pack)(p, (const REAL *)p->y + first * p->y_row + at * p->y_col, k, n, panel);
+      NAME(panel_block)
+      b = {(const REAL *)p->x + first * p->x_col,
+           panel,
+           (REAL *)p->out + at,
+           k,
+           p->x_row,
+           p->x_col,
+           p->out_row,
+           p->add || first > 0,
+           p->negative};
+      for (int64_t i = 0; i < p->m; i += height, b.x += height * p->x_row, b.out += height * p->out_row) {
+        int64_t rows = p->m - i < height ? p->m - i : height;
+        if (n == LANES || n == COLUMNS)
+          NAME(panel_tiles)[rows - 1][n > LANES](&b);
+        else
+          NAME(panel_edge)(b, rows, n);
+      }
+    }
+}
+
+/* So many rows of x that a panel's depth of them stays in the second cache. */
+TARGET static void NAME(panel_product)(const pni_panel_product *p) {
+  enum { TALLEST = 524288 / (DEEPEST * sizeof(REAL)) / ROWS * ROWS };
+  pni_panel_product some = *p;
+  for (int64_t at = 0; at < p->m; at += TALLEST) {
+    some.m = p->m - at < TALLEST ? p->m - at : TALLEST;
+    some.x = (const REAL *)p->x + at * p->x_row;
+    some.out = (REAL *)p->out + at * p->out_row;
+    NAME(panel_rows)(&some);
+  }
+}
+
+#undef FN
+#undef LANES
+#undef COLUMNS
+#undef DEEPEST
+#undef TILE
+#undef TILES
+#undef REAL
+#undef NAME
+#undef SPREAD
+#undef MADD
