@@ -46,7 +46,6 @@ FN void NAME(panel_tile)(const NAME(panel_block) * b, const int rows, const int 
   TARGET static void NAME(panel_half_tile_##rows)(const NAME(panel_block) * b) { NAME(panel_tile)(b, rows, 1); }
 #define TILES(rows)                                                                                                    \
   { NAME(panel_half_tile_##rows), NAME(panel_tile_##rows) }
-typedef void NAME(panel_tile_kernel)(const NAME(panel_block) *);
 TILE(1)
 TILE(2)
 TILE(3)
@@ -64,7 +63,7 @@ TILE(13)
 TILE(14)
 #endif
 /* By rows less 1, and vectors less 1. */
-static NAME(panel_tile_kernel) *const NAME(panel_tiles)[ROWS][2] = {
+static void (*const NAME(panel_tiles)[ROWS][2])(const NAME(panel_block) *) = {
     TILES(1), TILES(2), TILES(3), TILES(4),  TILES(5),  TILES(6),
 #if ROWS == 14
     TILES(7), TILES(8), TILES(9), TILES(10), TILES(11), TILES(12), TILES(13), TILES(14),
