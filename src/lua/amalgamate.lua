@@ -68,6 +68,10 @@ local HEAD = [[
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #define PNI_GCC 1
 #pragma GCC optimize(%s)
+/* gcc asks for -fno-math-errno where it meets a declaration, before any pragma: these write nothing. */
+#include <math.h>
+extern double sqrt(double) __attribute__((const));
+extern float sqrtf(float) __attribute__((const));
 #endif
 
 ]]
