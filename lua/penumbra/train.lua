@@ -3,8 +3,8 @@
 -- help: pn.train, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
-local progress = require "penumbra.train.progress"
+local parameters = require "penumbra.parameters"
+local progress = require "penumbra.progress"
 local replay = require "penumbra.autodiff.replay"
 local saved_run = require "penumbra.train.saved_run"
 

@@ -14,10 +14,11 @@
 -- help: pn.active, quiet
 local core = require "penumbra.core"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local recording = require "penumbra.autodiff.recording"
 local score = require "penumbra.active.score"
 local sealed = require "penumbra.active.sealed"
+local nn = require "penumbra.nn"
 
 local predictor = {}
 
@@ -158,7 +159,7 @@ end
 -- Draws of the weights of a network of nn.bayesian, each for all data: an own draw for each row, as the local
 -- estimator has them, says nothing of what rows share.
 local function bayesian_draws(self, net, x, n, generator)
-  local list, nn = {}, require "penumbra.nn"
+  local list = {}
   for k = 1, n do
     local values = {}
     for _, name in ipairs(net.names) do values[name] = net:posterior(name):sample({}, generator) end
@@ -179,7 +180,7 @@ local network_known = with_common { by = options.choice("moments", "draws"), dra
 --- A network of nn.bayesian gives draws of its weights with either, which BALD and BatchBALD ask for.
 function predictor.network(net, given)
   local where = "network"
-  if not require "penumbra.nn".is_network(net) then
+  if not nn.is_network(net) then
     core.error("network: net must be a layer, a sequential or a module, got " .. type(net))
   end
   local o = options.check(where, given, network_known)

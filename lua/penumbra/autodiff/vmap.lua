@@ -3,7 +3,7 @@
 -- help: pn, quiet
 local core = require "penumbra.core"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local M = {}
 local examples = core.examples

@@ -2,6 +2,7 @@
 --- layers and activations whose slope it knows, with the named likelihoods.
 -- help: none
 local core = require "penumbra.core"
+local nn = require "penumbra.nn"
 
 local site_kernel = {}
 
@@ -11,7 +12,7 @@ local function layer_of(part)
     return part
   end
   for _, name in ipairs { "relu", "sigmoid", "softplus", "tanh" } do
-    if core[name] == part then return require("penumbra.nn")[name]() end
+    if core[name] == part then return nn[name]() end
   end
 end
 

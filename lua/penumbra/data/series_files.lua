@@ -129,7 +129,7 @@ local function trimmed(row)
   return last > 0 and core.tensor({ table.unpack(row, 1, last) }, { dtype = "float64" }) or nil
 end
 
-local function by_row(path, o, data)
+local function by_row(path, o, read_csv)
   local texts, header, code = core.files.load_csv_text(path, nil, o.header, nil, nil, { o.name or 1 }, nil, 0, 0)
   if not texts then
     return nil, header, code
@@ -141,7 +141,7 @@ local function by_row(path, o, data)
       columns[k - 1] = k
     end
   end
-  local x, message, kind = data.csv(path, { header = o.header, columns = columns, dtype = "float64" })
+  local x, message, kind = read_csv(path, { header = o.header, columns = columns, dtype = "float64" })
   if not x then
     return nil, message, kind
   end
@@ -156,12 +156,12 @@ local function by_row(path, o, data)
   return items
 end
 
-local function by_column(path, o, data)
+local function by_column(path, o, read_csv)
   local start, kinds = o.start, nil
   if o.date then
     kinds = { [o.date] = "date" }
   end
-  local x, names, code = data.csv(path, { header = o.header, columns = o.columns, kinds = kinds, dtype = "float64" })
+  local x, names, code = read_csv(path, { header = o.header, columns = o.columns, kinds = kinds, dtype = "float64" })
   if not x then
     return nil, names, code
   end
@@ -192,8 +192,8 @@ local function by_column(path, o, data)
   return items
 end
 
---- See pn.data.series_csv.
-function series_files.csv(path, given)
+--- See pn.data.series_csv; read_csv is pn.data.csv.
+function series_files.csv(path, given, read_csv)
   options.argument("series_csv", "path", path, "string")
   local o = options.check("series_csv", given, with_common { by = options.choice("column", "row"),
     columns = options.optional "table", date = options.optional "string", name = options.optional(), joint = false,
@@ -204,7 +204,7 @@ function series_files.csv(path, given)
       core.error(("series_csv: %s is not used with by = '%s'"):format(pair[1], pair[2]))
     end
   end
-  local items, message, code = (o.by == "row" and by_row or by_column)(path, o, require "penumbra.data")
+  local items, message, code = (o.by == "row" and by_row or by_column)(path, o, read_csv)
   if not items then
     return nil, message, code
   end

@@ -2,7 +2,7 @@
 --- do; the rules of shapes, dtypes, supports and missing functions are the same.
 -- help: nowhere
 local core = require "penumbra.core"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local own = {}
 
@@ -452,7 +452,7 @@ end
 
 --- plot([path [, options]]): draws density or mass, as that of the library's own.
 function methods:plot(path, given)
-  return require("penumbra.distribution.density").plot(self, path, given)
+  return own.picture(self, path, given) -- penumbra.distribution.density's
 end
 
 for name, method in pairs(parameters.methods) do

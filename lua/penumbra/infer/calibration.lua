@@ -20,12 +20,16 @@
 -- help: pn
 local core = require "penumbra.core"
 local at_draws = require "penumbra.infer.at_draws"
+local log_weights = require "penumbra.infer.log_weights"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
+local nuts = require "penumbra.infer.nuts"
+local svi = require "penumbra.infer.svi"
 local uniformity = require "penumbra.infer.uniformity"
+local plot = require "penumbra.plot"
 
 local calibration = {}
 
@@ -184,7 +188,7 @@ local function hamiltonian(name)
     local thin = o.thin
     local given = with(o, { data = problem.args, chains = 1, draws = n * thin })
     given.thin = nil
-    local p = require("penumbra.infer.nuts")[name](problem.model, given)
+    local p = nuts[name](problem.model, given)
     local sites = {}
     for site, draws in pairs(p.draws) do
       sites[site] = draws[1]:slice(1, thin, n * thin, thin)
@@ -199,18 +203,17 @@ samplers.nuts, samplers.hmc = hamiltonian "nuts", hamiltonian "hmc"
 -- Draws of the prior, picked by their likelihoods.
 sampler_options.importance = { num_particles = 2000 }
 samplers.importance = function(problem, n, o)
-  local infer = require "penumbra.infer"
   local rows = draw_joint(problem.model, problem.args, problem.latent, {}, o.num_particles)
   local log_w = evaluate(problem, rows):slice(2, 1, 1)
-  problem.ess = infer.effective_sample_size(log_w):item()
-  return infer.sir(log_w, n, { values = rows:unsqueeze(2) }):squeeze(2)
+  problem.ess = log_weights.effective_sample_size(log_w):item()
+  return log_weights.sir(log_w, n, { values = rows:unsqueeze(2) }):squeeze(2)
 end
 
 sampler_options.svi = { guide = "mean_field" }
 samplers.svi = function(problem, n, o)
   local given = with(o, { data = problem.args })
   given.guide = nil
-  return require("penumbra.infer.svi").svi(problem.model, o.guide, given):sample(n)
+  return svi.svi(problem.model, o.guide, given):sample(n)
 end
 
 -- Rows [n, size] of what a sampler gave.
@@ -423,7 +426,6 @@ local MOST_PANELS = 6
 --- with the least p-values) the empirical distribution function of its ranks less the uniform one, in the band that
 --- holds it everywhere with probability `level`, and a histogram of the ranks. Returns what pn.plot.save returns.
 function methods:plot(path, names)
-  local plot = require "penumbra.plot"
   options.argument("plot", "path", path, "string")
   local list = table.move(listed("plot", self, names), 1, #(names or self.names), 1, {})
   if not names and #list > MOST_PANELS then
@@ -520,7 +522,6 @@ local guide_methods = {}
 --- Draws histograms of the probabilities into the file `path` (.svg or .png), of the quantities in the list `names` or
 --- of all. Those of an unbiased marginal are symmetric about a half: hollow in the middle where it is too narrow.
 function guide_methods:plot(path, names)
-  local plot = require "penumbra.plot"
   options.argument("plot", "path", path, "string")
   local panels = {}
   for k, name in ipairs(listed("plot", self, names)) do

@@ -10,7 +10,7 @@
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local target = require "penumbra.infer.target"
 local model = require "penumbra.infer.model"
 

@@ -5,6 +5,7 @@
 local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
+local log_weights = require "penumbra.infer.log_weights"
 local model = require "penumbra.infer.model"
 
 
@@ -225,18 +226,17 @@ objective.estimators = {
 
 --- The bound of the estimator self.estimator, of the weights of self.particles draws.
 function objective.estimate(self, how)
-  local infer = require "penumbra.infer"
   local t, name = stacked(self, how), self.estimator
   local function call(which, given)
     for key, value in pairs(self.estimator_options) do
       given[key] = value
     end
-    return infer[which](given)
+    return log_weights[which](given)
   end
   if name == "dreg" then
     return doubly_reparametrised(t, call)
   elseif name == "sticking_the_landing" then
-    return infer.elbo { log_p = t.log_p, log_q = t.log_q - (t.fixed_q - t.fixed_q:detach()) }
+    return log_weights.elbo { log_p = t.log_p, log_q = t.log_q - (t.fixed_q - t.fixed_q:detach()) }
   elseif name == "score_function" then
     return call(name, { log_p = t.log_p, log_q = t.log_q, leave_one_out = self.particles > 1 })
   elseif objective.estimators[name].constant then

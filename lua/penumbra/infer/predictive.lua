@@ -20,6 +20,7 @@ local metrics = require "penumbra.metrics"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local uniformity = require "penumbra.infer.uniformity"
+local plot = require "penumbra.plot"
 
 local predictive = {}
 
@@ -49,7 +50,6 @@ end
 --- the uniform one, in the band that holds it everywhere with probability 99 %, their histogram, and coverage against
 --- level. Returns what pn.plot.save returns.
 function methods:plot(path)
-  local plot = require "penumbra.plot"
   options.argument("plot", "path", path, "string")
   local n, law = self.pit:size(1), self.law
   local low, high = law:band(0.99)
@@ -127,7 +127,6 @@ local check_methods = {}
 
 --- Draws histograms of the replicated statistics, the observed one as a line, into the file `path` (.svg or .png).
 function check_methods:plot(path)
-  local plot = require "penumbra.plot"
   options.argument("plot", "path", path, "string")
   local panels = {}
   for k, row in ipairs(self) do

@@ -5,7 +5,7 @@ local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local recorder = {}
 

@@ -28,15 +28,17 @@ local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
 local guides = require "penumbra.infer.guide"
 local kept = require "penumbra.optim.kept"
+local log_weights = require "penumbra.infer.log_weights"
 local model = require "penumbra.infer.model"
 local objective = require "penumbra.infer.objective"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.train.progress"
+local predictive = require "penumbra.infer.predictive"
+local progress = require "penumbra.progress"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 local target = require "penumbra.infer.target"
 
 local svi = {}
@@ -311,10 +313,9 @@ function methods:resample(n, given)
   if not self.automatic or not self.guide.log_weights then
     core.error "resample: needs an automatic guide with a density"
   end
-  local infer = require "penumbra.infer"
   local log_w, z = self.guide:log_weights(draws)
-  local smooth, k_hat = infer.psis(log_w)
-  local sites = at_sites(self, infer.sir(smooth, n, { values = z:unsqueeze(2) }):squeeze(2))
+  local smooth, k_hat = log_weights.psis(log_w)
+  local sites = at_sites(self, log_weights.sir(smooth, n, { values = z:unsqueeze(2) }):squeeze(2))
   for name, t in pairs(sites) do
     sites[name] = t:squeeze(1)
   end
@@ -329,7 +330,7 @@ local bound_options = { draws = 1000 }
 function methods:bound(given)
   local o = options.check("bound", given, bound_options)
   is_count("bound", "draws", o.draws)
-  local stream = require("penumbra.infer").stream {}
+  local stream = log_weights.stream {}
   recording.off(each_weight, self, o.draws, function(w)
     stream:add(w:dtype() == "float64" and w or w:to "float64")
   end)
@@ -344,7 +345,7 @@ end
 function methods:k_hat(n)
   is_count("k_hat", "n", n or 1000)
   local w = self:log_weights(n or 1000)
-  local _, k = require("penumbra.infer").psis(w)
+  local _, k = log_weights.psis(w)
   local alike = (w:max(1) - w:min(1)):lt(1e-8) -- the tail is one of rounding
   k = core.where(alike, core.full({ 1 }, -math.huge, { dtype = k:dtype() }), k)
   return k:max():item(), k
@@ -482,7 +483,7 @@ function methods:check(given)
   if self.automatic then
     value = self.guide.target:values_at(self.guide:draw_real(1)[1])
   end
-  return require("penumbra.infer.predictive").check(self, given, value)
+  return predictive.check(self, given, value)
 end
 
 local class = { __name = "fit", __index = core.namespace("a fit", methods) }

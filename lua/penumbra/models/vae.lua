@@ -40,9 +40,9 @@ local network_posterior = require "penumbra.models.network_posterior"
 local nn = require "penumbra.nn"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local replay = require "penumbra.autodiff.replay"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 local train = require "penumbra.train"
 
 local vae = {}

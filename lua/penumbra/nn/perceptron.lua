@@ -2,6 +2,7 @@
 --- alone, and pn.continual, whose data have sites there.
 -- help: none
 local core = require "penumbra.core"
+local mode = require "penumbra.nn.mode"
 
 local perceptron = {}
 
@@ -23,8 +24,7 @@ end
 --- read(where, net): list of its linear layers in order, {layer =, weight =, bias =, weight_name =, bias_name =, apply
 --- =}, apply a list of what follows the layer; raises for every other network.
 function perceptron.read(where, net)
-  local nn = require "penumbra.nn"
-  if not nn.is_network(net) then
+  if not mode.is_network(net) then
     core.error(("%s: network must be a sequential of linear layers and activations, got %s"):format(where, type(net)))
   end
   local list = type(net) == "userdata" and { net } or net
