@@ -318,9 +318,7 @@ function parameters.state(x, given)
   return state
 end
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 --- load_state(x, state [, {layout = "penumbra", names =}]): the way back. Everything is checked first, so on an error
 --- nothing has changed.

@@ -321,8 +321,7 @@ local known = { likelihood = options.any(), posterior = options.any(false), draw
   options.optional "number", estimator = options.choice("reparametrised", "hessian"), weights = options.any(false),
   budget = options.optional "number", generator = options.any(false),
   antithetic = options.any(false) }
-local known_of_sites = { rows = options.any(false) }
-for name, value in pairs(known) do known_of_sites[name] = value end
+local known_of_sites = options.merged(known, { rows = options.any(false) })
 
 local function check_data(where, self, x, y)
   options.argument(where, "x", x, "tensor")

@@ -7,13 +7,6 @@ local series = require "penumbra.data.series"
 
 local series_files = {}
 
-local function with_common(own)
-  for name, value in pairs(series.options) do
-    own[name] = value
-  end
-  return own
-end
-
 -- The set of items by checked options.
 local function set_of(where, items, o)
   return series.new(where, items, { freq = o.freq, features = o.features, dtype = o.dtype })
@@ -97,7 +90,7 @@ end
 --- See pn.data.gluonts.
 function series_files.gluonts(path, given)
   options.argument("gluonts", "path", path, "string")
-  local o = options.check("gluonts", given, with_common { identities = options.optional "number" })
+  local o = options.check("gluonts", given, options.merged(series.options, { identities = options.optional "number" }))
   local identities = o.identities and options.whole("gluonts", "identities", o.identities, 1)
   check_files "gluonts"
   local lines, message, code = core.files.json(path, true)
@@ -195,9 +188,9 @@ end
 --- See pn.data.series_csv; read_csv is pn.data.csv.
 function series_files.csv(path, given, read_csv)
   options.argument("series_csv", "path", path, "string")
-  local o = options.check("series_csv", given, with_common { by = options.choice("column", "row"),
+  local o = options.check("series_csv", given, options.merged(series.options, { by = options.choice("column", "row"),
     columns = options.optional "table", date = options.optional "string", name = options.optional(), joint = false,
-    header = options.optional "boolean", start = options.optional "string" })
+    header = options.optional "boolean", start = options.optional "string" }))
   check_files "series_csv"
   for _, pair in ipairs { { "date", "row" }, { "name", "column" }, { "joint", "row" } } do
     if o[pair[1]] and o.by == pair[2] then

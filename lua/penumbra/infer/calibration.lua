@@ -172,21 +172,11 @@ end
 
 local samplers, sampler_options = {}, {}
 
-local function with(given, more)
-  local all = {}
-  for _, t in ipairs { given, more } do
-    for key, value in pairs(t) do
-      all[key] = value
-    end
-  end
-  return all
-end
-
 local function hamiltonian(name)
   sampler_options[name] = { thin = 4, warmup = 300 }
   return function(problem, n, o)
     local thin = o.thin
-    local given = with(o, { data = problem.args, chains = 1, draws = n * thin })
+    local given = options.merged(o, { data = problem.args, chains = 1, draws = n * thin })
     given.thin = nil
     local p = nuts[name](problem.model, given)
     local sites = {}
@@ -211,7 +201,7 @@ end
 
 sampler_options.svi = { guide = "mean_field" }
 samplers.svi = function(problem, n, o)
-  local given = with(o, { data = problem.args })
+  local given = options.merged(o, { data = problem.args })
   given.guide = nil
   return svi.svi(problem.model, o.guide, given):sample(n)
 end
@@ -345,7 +335,7 @@ local function sampler_of(where, given, settings)
     return function(problem, n) return given(problem.observed, n, problem.model) end
   end
   local known = sampler_options[given]
-  settings = with(known, settings or {})
+  settings = options.merged(known, settings or {})
   for key in pairs(known) do
     if key ~= "guide" then
       settings[key] = options.whole(where, key, settings[key], key == "warmup" and 0 or 1)
@@ -358,7 +348,7 @@ local function check(where, m, given, known)
   if not model.is(m) then
     core.error(("%s: needs a model (pn.model), got %s"):format(where, type(m)))
   end
-  local o = options.check(where, given, with(common, known))
+  local o = options.check(where, given, options.merged(common, known))
   options.whole(where, "simulations", o.simulations, 10)
   options.whole(where, "draws", o.draws, 1)
   return o
@@ -566,7 +556,7 @@ function calibration.vsbc(m, guide, given)
   if type(guide) ~= "string" and type(guide) ~= "table" then
     core.error("vsbc: guide must be a model, a guide of pn.infer.guide or the name of one, got " .. type(guide))
   end
-  local sampler = sampler_of("vsbc", "svi", with(o.options or {}, { guide = guide }))
+  local sampler = sampler_of("vsbc", "svi", options.merged(o.options or {}, { guide = guide }))
   local self = setmetatable(simulate_all("vsbc", m, o, sampler), guide_class)
   self.probabilities, self.p_values, self.means = {}, {}, {}
   for _, name in ipairs(self.names) do

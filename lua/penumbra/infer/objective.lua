@@ -3,6 +3,7 @@
 --- guide, args, particles, estimator, divergence, vectorised.
 -- help: nowhere
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
 local log_weights = require "penumbra.infer.log_weights"
@@ -340,9 +341,8 @@ end
 
 -- A run with particles side by side, whose failure tells what they look like.
 local function try_vectorised(self, how)
-  local before = core.set_no_grad(true)
-  local ok, message = pcall(objective.run_pair, self, { particles = how.particles, most = how.most, locate = true })
-  core.set_no_grad(before)
+  local ok, message = pcall(recording.off, objective.run_pair, self, { particles = how.particles, most = how.most,
+    locate = true })
   if not ok then
     error(("%s (with vectorised = true the values of latent variables have %d particles along an axis left of the "
       .. "plates; axes count best from the end)"):format(tostring(message), how.particles), 0)

@@ -15,6 +15,7 @@
 --- Sources: Gneiting, Balabdaoui & Raftery 2007 (PIT); Gneiting & Raftery 2007 (CRPS); Gelman, Meng & Stern 1996.
 -- help: pn
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local at_draws = require "penumbra.infer.at_draws"
 local metrics = require "penumbra.metrics"
 local model = require "penumbra.infer.model"
@@ -257,16 +258,11 @@ function predictive.prior_predictive(m, given)
     end
   end
   local z = core.zeros({ options.whole("prior_predictive", "draws", o.draws, 1), 1 }, { dtype = "float64" })
-  local before = core.set_no_grad(true)
-  local ok, sites = pcall(at_draws.sites, "prior_predictive", m, model.packed(o.data), z, function()
+  local sites = recording.off(at_draws.sites, "prior_predictive", m, model.packed(o.data), z, function()
     return { predict = true, whole = true, detached = true, value = model.replaying(m, value) }
   end, function(site)
     return site.predicted or site.kind == "deterministic" or site.kind == "sample" and not site.observed
   end)
-  core.set_no_grad(before)
-  if not ok then
-    error(sites, 0)
-  end
   return sites
 end
 

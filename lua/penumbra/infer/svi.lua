@@ -221,12 +221,7 @@ local function guide_draws(self, n)
   end
   local rows, order = {}, {}
   for k = 1, n do
-    local before = core.set_no_grad(true)
-    local ok, g = pcall(model.run, self.guide, self.args, {})
-    core.set_no_grad(before)
-    if not ok then
-      error(g, 0)
-    end
+    local g = recording.off(model.run, self.guide, self.args, {})
     for _, site in ipairs(g.order) do
       if site.kind == "sample" then
         if k == 1 then
@@ -452,8 +447,7 @@ function methods:predict(given)
     return posterior.predicted(self.guide.target, self.model, args, self.guide:draw_real(o.draws))
   end
   local rows = {}
-  local before = core.set_no_grad(true)
-  local ok, message = pcall(function()
+  recording.off(function()
     for k = 1, o.draws do
       local g = model.run(self.guide, args, {})
       local m = model.run(self.model, args, { predict = true, indices = g.indices, value = function(_, site)
@@ -467,10 +461,6 @@ function methods:predict(given)
       end
     end
   end)
-  core.set_no_grad(before)
-  if not ok then
-    error(message, 0)
-  end
   for name, list in pairs(rows) do
     rows[name] = core.stack(list, 1)
   end
@@ -626,8 +616,7 @@ svi.objects = { ["m:"] = model.recorder, ["model:"] = model.methods, ["trace:"] 
   ["fit:"] = methods, ["p:"] = posterior.methods }
 
 saved.restored_by(fit_file, function(path, given)
-  local o = {}
-  for name, v in pairs(given) do o[name] = v end
+  local o = options.merged(given)
   local m, guide = o.model, o.guide
   if not model.is(m) or guide == nil then
     core.error "restore: a fit needs its model and guide, {model =, guide =, data =}"

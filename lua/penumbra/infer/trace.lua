@@ -8,9 +8,7 @@ local recorder = require "penumbra.infer.recorder"
 
 local run = {}
 
-local function shape_text(t)
-  return "[" .. table.concat(core.is_tensor(t) and t:shape() or t, ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- ---- traces ----
 

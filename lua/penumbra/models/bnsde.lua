@@ -58,14 +58,6 @@ local methods = {}
 
 -- ---- objectives ----
 
-local function with(known)
-  local all = {}
-  for _, list in ipairs { path_objective.options, known } do
-    for name, value in pairs(list) do all[name] = value end
-  end
-  return all
-end
-
 --- fit{data =, epochs =, ...}: trains on the trajectories of a batch (pn.train.fit) and returns its table.
 ---
 --- objective    "e_bayes": the logarithm of the mean likelihood of the draws; "e_pac_bayes": minus the mean
@@ -86,8 +78,8 @@ end
 --- loss(batch [, {objective =, draws = 1, delta = 0.05, path_kl = "sum", num_data =, generator =}]): the objective of
 --- fit, 0-d, to be minimised; num_data: of how many trajectories the batch is a part (none more).
 function methods:loss(batch, given)
-  local o = options.check("loss", given, with { num_data = options.optional "number",
-    generator = options.optional "generator" })
+  local o = options.check("loss", given, options.merged(path_objective.options, { num_data = options.optional "number",
+    generator = options.optional "generator" }))
   local row, b = path_objective.row("loss", self, o), trajectories.read("loss", self, batch)
   o.num_data = options.whole("loss", "num_data", o.num_data or b.size, b.size)
   return path_objective.loss(self, b, row, o)

@@ -77,13 +77,7 @@ end
 
 --- The options of a constructor called `where`, checked: those of all forecasters and `own`.
 function forecaster.options(where, given, own)
-  local known = {}
-  for _, list in ipairs { common, own } do
-    for name, value in pairs(list) do
-      known[name] = value
-    end
-  end
-  local o = options.check(where, given, known)
+  local o = options.check(where, given, options.merged(common, own))
   o.size = options.whole(where, "size", o.size, 1)
   for _, name in ipairs { "covariates", "series", "features" } do
     o[name] = options.whole(where, name, o[name], 0)

@@ -75,9 +75,7 @@ local function choose_prior(given, name, p, scales)
   return as_prior(given, name)
 end
 
-local function shape_text(shape)
-  return "[" .. table.concat(shape, ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- d in the parameter's dtype, where its shape fits.
 local function fitted(d, name, p)

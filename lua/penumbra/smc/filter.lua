@@ -281,14 +281,7 @@ function filter.filter(given, more)
   if models.is(given) then
     return scan_filter.run(given, more)
   end
-  local known = {}
-  for name, rule in pairs(machine.options) do
-    known[name] = rule
-  end
-  for name, rule in pairs(filter_model.options) do
-    known[name] = rule
-  end
-  local o = options.check("filter", given, known)
+  local o = options.check("filter", given, options.merged(machine.options, filter_model.options))
   local model = filter_model.read(o)
   local of_machine = {}
   for name in pairs(machine.options) do

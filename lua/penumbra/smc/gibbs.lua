@@ -253,11 +253,9 @@ local function first(self, init)
   return { z = z, path = sweep(self, self:rows_of(z)) }
 end
 
-local known = { num_particles = 50, chains = 4, warmup = 500, draws = 1000, moves = 5, target_accept = 0.3,
-  init = options.optional "table", compile = true, progress = options.optional() }
-for name, rule in pairs(space.options) do
-  known[name] = rule
-end
+local known = options.merged({ num_particles = 50, chains = 4, warmup = 500, draws = 1000, moves = 5,
+  target_accept = 0.3,
+  init = options.optional "table", compile = true, progress = options.optional() }, space.options)
 known.parameters = nil
 
 --- particle_gibbs(model, options) -> a posterior of the parameters, with `smoothed`, the moments of the path.

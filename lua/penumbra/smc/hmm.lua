@@ -36,9 +36,7 @@ local hmm = {}
 
 ---- shapes ----
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- The logarithm of probabilities along the last axis, normalised; 0 gives -inf and no gradient.
 local function log_normalised(p)

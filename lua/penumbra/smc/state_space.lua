@@ -90,7 +90,7 @@ end
 
 local EVERY = setmetatable({}, { __index = function() return true end })
 
-local function shape_text(shape) return "[" .. table.concat(shape, ", ") .. "]" end
+local shape_text = options.shape_text
 
 -- The distribution of a site with an axis for particles, and those for parameters.
 local function over_particles(site, d, lead)

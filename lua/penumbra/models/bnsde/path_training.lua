@@ -11,13 +11,13 @@ local trajectories = require "penumbra.models.bnsde.trajectories"
 
 local path_training = {}
 
-local known = { data = options.required "table", epochs = options.required "number",
+local known = options.merged({ data = options.required "table", epochs = options.required "number",
   batch_size = options.optional "number", window = options.optional "number", lr = options.optional "number",
   schedule = options.optional "function", optimiser = options.optional(), compile = true,
   seed = options.optional "number", warmup = options.optional "number", count = 50,
   on_epoch = options.optional "function", checkpoint = options.optional "string",
-  checkpoint_every = options.optional "number", resume = options.optional "boolean", progress = options.any(false) }
-for name, value in pairs(path_objective.options) do known[name] = value end
+  checkpoint_every = options.optional "number", resume = options.optional "boolean", progress = options.any(false) },
+  path_objective.options)
 
 -- ---- SGLD ----
 
