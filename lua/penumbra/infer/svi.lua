@@ -509,14 +509,11 @@ local function check_estimator(self)
   end
   local about = objective.estimators[name]
   if not about then
-    local names = {}
-    for each in pairs(objective.estimators) do
-      names[#names + 1] = each
-    end
+    local names = table.move(objective.names, 1, #objective.names, 1, {})
     table.sort(names)
     core.error(("svi: estimator must be one of '%s', got %s%s"):format(table.concat(names, "', '"),
       type(name) == "string" and "'" .. name .. "'" or type(name), options.suggestion(name, names)))
-  elseif about.least and self.particles < about.least then
+  elseif self.particles < about.least then
     core.error(("svi: estimator '%s' needs at least %d draws, got %d"):format(name, about.least, self.particles))
   end
 end
@@ -530,7 +527,7 @@ local function check_automatic(self)
   if about.constant or not plan.kind.law or plan.kind.finish then
     core.error(("svi: guide '%s' has the estimator%s, got '%s'"):format(plan.name, plan.kind.law
       and not plan.kind.finish
-      and "s 'elbo', 'sticking_the_landing', 'iwae', 'dreg' and 'renyi'" or " 'elbo'", self.estimator))
+      and "s " .. objective.named(function(each) return not each.constant end) or " 'elbo'", self.estimator))
   end
   local plate = about.nonlinear and plan.target:taken_in_parts()
   if plate then
