@@ -91,6 +91,22 @@ describe("make check", function()
     end
     caught_in(folder, "layers", "nn/one and nn/two need each other")
   end)
+  it("floors: a require from above, inside a function, of a part's own face, in a circle", function()
+    add("lua/penumbra/form.lua", 'local above = require "penumbra.nn"\n', true)
+    add("lua/penumbra/array.lua", '-- require "penumbra.smc"\nlocal s = [[require "penumbra.smc"]]\n'
+      .. 's = "require \\"penumbra.smc\\""\nfor _ = 1, 2 do s = require "penumbra.array.order" end\n', true)
+    add("lua/penumbra/smc.lua", 'local function later() return require "penumbra.smc.hmm" end\n', true)
+    add("lua/penumbra/smc/hmm.lua", 'local function f() if f then f() end return require("penumbra.estimate") end\n'
+      .. 'local function g(name) return require(name) end\nlocal face = require "penumbra.smc"\n', true)
+    add("lua/penumbra/first.lua", 'local second = require "penumbra.second"\n')
+    add("lua/penumbra/second.lua", 'local first = require("penumbra.first")\n')
+    caught("floors", "form.lua:1: requires penumbra.nn from a floor above",
+      "hmm.lua:1: requires penumbra.estimate inside a function",
+      "hmm.lua:2: requires a computed name inside a function",
+      "hmm.lua:3: requires penumbra.smc, whose part it is", "a circle: penumbra.first -> penumbra.second -> penumbra.first")
+    local text = table.concat(require "spec.gates.floors"(copy, build), "\n")
+    for _, fine in ipairs { "array.lua", "smc.lua" } do assert(not text:find(fine, 1, true), text) end
+  end)
   it("names: a basename that stands twice", function()
     must("mkdir -p %s/src/nn/more && touch %s/src/nn/more/context.c %s/lua/penumbra/nn/optim.lua", copy, copy, copy)
     caught("names", "context.c: src/base/context has the name already", "optim has the name already")

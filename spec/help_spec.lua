@@ -80,7 +80,7 @@ describe("help", function()
 
   it("draws nothing: examples leave the default generator alone", function()
     local before = pn.rng_state()
-    for _, row in ipairs(pn.rows()) do require("penumbra.distribution.example").lines(row) end
+    for _, row in ipairs(pn.rows()) do require("penumbra.shell.example").lines(row) end
     assert.same(before, pn.rng_state())
   end)
 
@@ -96,7 +96,7 @@ describe("help", function()
   end)
 
   it("fits narrower terminals", function()
-    local layout = require "penumbra.shell.layout"
+    local layout = require "penumbra.layout"
     for _, e in ipairs(help.entries()) do
       for line in layout.wrap(e.text, "  ", 50):gmatch "[^\n]+" do
         local head, last = line:match "^(.-)(%S+)$" -- a word that has no room even on a line of its own

@@ -1,6 +1,6 @@
 local core = require "penumbra.core"
 local pn = require "penumbra"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 
 -- Something to write to that remembers it.
 local function paper()

@@ -13,7 +13,7 @@ local form = require "penumbra.form"
 local data = require "penumbra.data"
 local kept = require "penumbra.optim.kept"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local checkpoint = {}
 

@@ -260,7 +260,7 @@ end
 ---   header    as of pn.data.csv
 ---   start     of all series;  freq, features, dtype: as of pn.data.series
 function data.series_csv(path, given)
-  return require("penumbra.data.series_files").csv(path, given)
+  return require("penumbra.data.series_files").csv(path, given, data.csv)
 end
 
 -- ---- saving ----

@@ -29,6 +29,7 @@
 --- A function that a distribution does not have is an error that names both.
 -- help: pn.dist, part, methods d
 local core = require "penumbra.core"
+local constructor = require "penumbra.distribution.constructor"
 local options = require "penumbra.options"
 local own = require "penumbra.distribution.own"
 local own_bijector = require "penumbra.distribution.own_bijector"
@@ -37,64 +38,13 @@ local own_kind = require "penumbra.distribution.own_kind"
 
 local dist = {}
 
-core.describe = require "penumbra.distribution.describe"
-require "penumbra.nn.parameters" -- the methods parameters, state and so on
-
-local function is_named(t)
-  return type(t) == "table" and #t == 0
-end
-
--- Positional arguments as a named table: of alternatives only the first is positional.
-local function by_name(row, ...)
-  local named, place, n = {}, 0, select("#", ...)
-  local previous
-  for _, p in ipairs(row.parameters) do
-    if not (p.choice and p.choice == previous) then
-      place = place + 1
-      if place <= n then
-        named[p.name] = (select(place, ...))
-      end
-    end
-    previous = p.choice
-  end
-  if n > place then
-    core.error(("%s: number of positional parameters must be at most %d, got %d"):format(row.name, place, n))
-  end
-  return named
-end
-
--- A list of numbers as a tensor; anything else is left alone.
-local function listed(where, role, value, given)
-  if type(value) ~= "table" then
-    return value
-  end
-  local ok, t = pcall(core.tensor, value, given)
-  if not ok then
-    local why = tostring(t):match "tensor: .*"
-    core.error(("%s: %s must be numbers in lists of equal lengths (%s)"):format(where, role, why))
-  end
-  return t
-end
-
--- Lists of numbers are taken as tensors.
-local function with_tensors(where, named)
-  local plain = {}
-  for name, value in pairs(named) do
-    plain[name] = listed(where, tostring(name), value)
-  end
-  return plain
-end
-
-local function constructor(row)
-  return function(first, ...)
-    local named = is_named(first) and select("#", ...) == 0 and first or by_name(row, first, ...)
-    return core.new_distribution(row.name, with_tensors(row.name, named))
-  end
-end
-
+local listed = constructor.listed
 for _, row in ipairs(core.distribution_rows()) do
-  dist[row.name] = constructor(row)
+  dist[row.name] = constructor[row.name]
 end
+
+core.describe = require "penumbra.distribution.describe"
+require "penumbra.parameters" -- the methods parameters, state and so on
 
 -- Of a law that another module makes: function (p, q) -> their divergence, or nil where it knows none.
 local function divergence_of(x)
@@ -127,9 +77,7 @@ dist.kl_pairs = core.kl_pairs
 dist.within = core.within
 
 --- is(x): is x a distribution, the library's or a script's?
-function dist.is(x)
-  return type(x) == "userdata" and getmetatable(x) == "penumbra.distribution" or own.is(x)
-end
+dist.is = constructor.is
 
 dist.custom = own_kind.custom
 
@@ -363,6 +311,8 @@ end
 function methods:plot(path, given)
   return require("penumbra.distribution.density").plot(self, path, given)
 end
+
+own.picture = methods.plot
 
 core.public(methods)
 

@@ -15,6 +15,7 @@
 ---   bedl_pac     bedl with a PAC-Bayes bound as regulariser
 -- help: pn.evidential, part
 local core = require "penumbra.core"
+local array = require "penumbra.array"
 local evidence = require "penumbra.evidential.evidence"
 local evidential_rows = require "penumbra.evidential.evidential_rows"
 local network_learner = require "penumbra.vbp.network_learner"
@@ -76,7 +77,7 @@ end
 function evidential.loss(y, alpha, share)
   options.argument("loss", "y", y, "tensor")
   alpha = options.numbers("loss", "alpha", alpha, "tensor")
-  local hot = require "penumbra.array".one_hot(y, alpha:size(-1), alpha:dtype())
+  local hot = array.one_hot(y, alpha:size(-1), alpha:dtype())
   return evidence.squares(hot, alpha) + evidence.divergence(evidence.misleading(hot, alpha)) * (share or 1)
 end
 

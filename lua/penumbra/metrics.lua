@@ -7,9 +7,7 @@ local options = require "penumbra.options"
 
 local metrics = {}
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 local function check_tensor(where, role, t)
   options.argument(where, role, t, "tensor")

@@ -21,7 +21,7 @@
 local core = require "penumbra.core"
 local form = require "penumbra.form"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local average = require "penumbra.optim.average"
 local lbfgs = require "penumbra.optim.lbfgs"
 local plateau = require "penumbra.optim.plateau"

@@ -202,6 +202,20 @@ function options.draws(where, y, draws)
   end
 end
 
+--- The text of a shape, of a tensor's or a list of sizes: "[2, 3]".
+function options.shape_text(x)
+  return "[" .. table.concat(core.is_tensor(x) and x:shape() or x, ", ") .. "]"
+end
+
+--- One table of all entries of several, the later ones before the earlier: options that functions share and their own.
+function options.merged(...)
+  local all = {}
+  for _, part in ipairs {...} do
+    for name, value in pairs(part) do all[name] = value end
+  end
+  return all
+end
+
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = key end

@@ -4,21 +4,24 @@
 ---     p:save "draws.safetensors"        p = pn.restore("draws.safetensors", { model = model, data = { x, y } })
 -- help: pn
 local data = require "penumbra.data"
+local forecaster = require "penumbra.models.forecaster"
+local models = require "penumbra.models"
 local options = require "penumbra.options"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 
 -- those whose objects are saved
 require "penumbra.active.pool_file"
 require "penumbra.continual.learner"
 require "penumbra.infer.posterior"
 require "penumbra.infer.svi"
-require "penumbra.models.forecaster"
 require "penumbra.models.bnsde"
 require "penumbra.models.multisource"
 require "penumbra.models.vae"
 require "penumbra.models.variational_em"
 require "penumbra.vbp.network_learner"
 require "penumbra.vbp.relu_ascent"
+
+forecaster.constructors = models
 
 local restore = {}
 

@@ -3,11 +3,15 @@
 --- goes on in the next. `_` is the last result, `_1` to `_9` the last nine, newest first. `?name` is help.
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local pn = require "penumbra"
 local pretty = require "penumbra.shell.pretty"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local strict = require "penumbra.shell.strict"
 
 local repl = {}
+
+--- As help has it, which is loaded when a function is first shown.
+function pretty.signature(f) return require("penumbra.shell.help").signature(f) end
 
 local KEPT = 9 -- results that stay reachable
 
@@ -26,7 +30,7 @@ function repl.session(opt)
   strict.install(env, { assign = "anywhere" })
   local self = setmetatable({ env = env, width = o.width, lines = {}, results = {}, locals = {}, typed = {},
     given = {}, next_line = 1 }, session)
-  if rawget(env, "pn") == nil then rawset(env, "pn", require "penumbra") end
+  if rawget(env, "pn") == nil then rawset(env, "pn", pn) end
   if rawget(env, "help") == nil then
     rawset(env, "help", function(...) return require("penumbra.shell.help").help(...) end)
   end
@@ -167,7 +171,7 @@ local function resolve(env, path, typing)
   local name, rest = path:match "^([%a_][%w_]*)(.*)$"
   if not name then return nil end
   local value = rawget(env, name)
-  if typing and is_recorder(name, typing) then value = require("penumbra.infer.model").recorder end
+  if typing and is_recorder(name, typing) then value = require("penumbra.shell.help").recorder end
   while value ~= nil and rest ~= "" do
     local key, after = rest:match "^[.:]([%a_][%w_]*)(.*)$"
     if not key then

@@ -2,9 +2,10 @@
 --- `opt:step(loss)` does the same.
 -- help: pn.train, part
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
-local progress = require "penumbra.train.progress"
+local parameters = require "penumbra.parameters"
+local progress = require "penumbra.progress"
 local replay = require "penumbra.autodiff.replay"
 local saved_run = require "penumbra.train.saved_run"
 
@@ -183,12 +184,7 @@ local function score_of(o, s)
   if o.validate then
     return o.validate(s.epoch, table.unpack(s.held or {}))
   end
-  local before = core.set_no_grad(true)
-  local ok, loss = pcall(o.loss, table.unpack(s.held))
-  core.set_no_grad(before)
-  if not ok then
-    error(loss, 0)
-  end
+  local loss = recording.off(o.loss, table.unpack(s.held))
   return -loss:item()
 end
 

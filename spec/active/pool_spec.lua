@@ -260,7 +260,7 @@ describe("models", function()
     for k = 1, 3000 do
       local values, g = {}, pn.generator(9):split(k)
       for _, name in ipairs(net.names) do values[name] = net:posterior(name):sample({}, g) end
-      list[k] = require("penumbra.nn.parameters").with(net.net, values)(x)
+      list[k] = require("penumbra.parameters").with(net.net, values)(x)
     end
     local f = pn.stack(list)
     assert.truthy(((f:mean(1) - m):abs() / (v / 3000):sqrt()):max():item() < 6)

@@ -62,7 +62,7 @@ describe("the picture of a distribution", function()
   it("is of every row", function()
     for _, row in ipairs(pn.rows()) do
       if row.kind == "distribution" then
-        local call = require("penumbra.distribution.example").call(row)
+        local call = require("penumbra.shell.example").call(row)
         local panel = dist.panel(load("return " .. call, "=", "t", { pn = pn })(), { num_points = 30 })
         assert(#panel.marks >= 1 and panel.title, row.name)
       end

@@ -67,7 +67,7 @@ do
     assert(functions[name], name .. " is not walked")
   end
   for _, name in ipairs { "distribution.describe", "distribution.natural", "distribution.pack",
-      "distribution.example", "shell.reference", "metrics", "distribution.bounds", "distribution.divergence" } do
+      "shell.example", "shell.reference", "metrics", "distribution.bounds", "distribution.divergence" } do
     local ok, part = pcall(require, "penumbra." .. name)
     if ok and type(part) == "table" then walk(part, name, 2, seen) end
   end

@@ -163,7 +163,7 @@ describe("the gap of node permutations", function()
     local x = pn.randn { 5, 2 }
     local u = mix:mean_field_sample(4, pn.generator(7))
     for row = 1, 4 do
-      local parameters = require "penumbra.nn.parameters"
+      local parameters = require "penumbra.parameters"
       local a, b = parameters.with(net, mix:values(w[row])), parameters.with(net, mix:values(u[row]))
       assert.is_true((a(x) - b(x)):abs():max():item() < 1e-12)
     end

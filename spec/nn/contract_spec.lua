@@ -129,7 +129,7 @@ describe("a buffer", function()
   end)
 
   it("is shared by copies with other parameters, or given anew", function()
-    local parameters = require "penumbra.nn.parameters"
+    local parameters = require "penumbra.parameters"
     local net = centre(3)
     local copy = parameters.with(net, { gain = pn.full({ 3 }, 2) })
     assert.equal(net.running_mean, copy.running_mean)

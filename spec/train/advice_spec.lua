@@ -1,6 +1,6 @@
 -- What a training loop is told when something goes wrong: the cause, and what to do.
 local pn = require "penumbra"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 
 -- What f writes on standard error.
 local function said(f)

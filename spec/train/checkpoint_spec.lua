@@ -40,7 +40,7 @@ local function go_on(r, steps)
     r.optimiser.lr = r.plateau:step(seen[#seen - 1])
   end
   for _, holder in ipairs{r.net, r.flow, r.guide} do
-    for _, w in ipairs(require "penumbra.nn.parameters".list(holder)) do
+    for _, w in ipairs(require "penumbra.parameters".list(holder)) do
       for _, v in ipairs(bits(w)) do seen[#seen + 1] = v end
     end
   end

@@ -25,6 +25,7 @@
 #include "../tensor/tensor.h"
 #include "initialiser.h"
 #include "option.h"
+#include "slope.h"
 
 enum { PNI_LAYER_PARAMS = 8, PNI_LAYER_BUFFERS = 4, PNI_LAYER_SIZES = 8, PNI_LAYER_STATES = 2, PNI_LAYER_INPUTS = 4 };
 
@@ -72,6 +73,8 @@ typedef struct pni_layer {
   pn_status (*moments)(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *out[2]);
   bool covariance; /* moments takes covariances */
   bool activation; /* elementwise, without parameters or draws */
+  /* Of an activation: its value and slope as loops know them. NULL: they do not. */
+  const pni_slope *slope;
   /* The row of the same map with independent normal posteriors: of each parameter the mean and, after it, the logarithm
    * of the standard deviation; the same sizes, and options with defaults. May be NULL. */
   const struct pni_layer *uncertain;

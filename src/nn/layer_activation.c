@@ -35,11 +35,12 @@ BODY(gelu) { return (void)option, pn_mul(c, x, pn_ndtr(c, x)); }
 BODY(silu) { return (void)option, pn_mul(c, x, pn_sigmoid(c, x)); }
 
 /* The fixed point (0, 1) of mean and variance decides both constants. */
-static const double selu_alpha = 1.6732632423543772848170429916717, selu_scale = 1.0507009873554804934193349852946;
+#define SELU_ALPHA 1.6732632423543772848170429916717
+#define SELU_SCALE 1.0507009873554804934193349852946
 BODY(selu) {
   (void)option;
-  T *y = joined(c, x, pn_expm1(c, lower(c, x)), selu_alpha);
-  return pn_mul(c, y, x ? pni_like(c, x, selu_scale) : NULL);
+  T *y = joined(c, x, pn_expm1(c, lower(c, x)), SELU_ALPHA);
+  return pn_mul(c, y, x ? pni_like(c, x, SELU_SCALE) : NULL);
 }
 BODY(softsign) { return (void)option, pn_div(c, x, pn_add(c, pn_abs(c, x), x ? pni_like(c, x, 1) : NULL)); }
 BODY(hard_tanh) { return pn_clamp(c, x, option[2], option[3]); }
@@ -113,7 +114,7 @@ static pn_status moments_elu(C *c, const pn_layer *l, const pni_layer_call *call
   return pni_elu_moments(c, l->option[0], 1, call->in[0], call->variance, out);
 }
 static pn_status moments_selu(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
-  return (void)l, pni_elu_moments(c, selu_alpha, selu_scale, call->in[0], call->variance, out);
+  return (void)l, pni_elu_moments(c, SELU_ALPHA, SELU_SCALE, call->in[0], call->variance, out);
 }
 /* Three pieces, rising from 0 to `height` between middle - width and middle + width: with t = (x - middle) / width,
  * base + height / 2 hard_tanh(t). */
@@ -177,7 +178,7 @@ static const pni_option prelu_options[] = {
     {"slope", NULL, 0.25, -HUGE_VAL, HUGE_VAL, PNI_OPTION_CLOSED, "that the weight starts with"},
     {0}};
 
-#define ROW(id, text, origin, opts, spread, pairs)                                                                     \
+#define ROW(id, text, origin, opts, spread, pairs, ...)                                                                \
   const pni_layer pni_layer_##id = {.name = #id,                                                                       \
                                     .doc = text,                                                                       \
                                     .source = origin,                                                                  \
@@ -185,21 +186,26 @@ static const pni_option prelu_options[] = {
                                     .forward = forward_##id,                                                           \
                                     .moments = spread,                                                                 \
                                     .covariance = pairs,                                                               \
-                                    .activation = true};
+                                    .activation = true,                                                                \
+                                    .slope = &(const pni_slope){.kind = __VA_ARGS__}};
 
-ROW(relu, "max(x, 0)", NULL, rules, pass_relu, true)
-ROW(leaky_relu, "max(x, slope x)", "Maas, Hannun & Ng 2013", slope, pass_leaky_relu, true)
-ROW(elu, "x above 0, alpha (e^x - 1) below", "Clevert, Unterthiner & Hochreiter 2016", alpha, pass_elu, false)
-ROW(gelu, "x times the standard normal cdf of x", "Hendrycks & Gimpel 2016", none, NULL, false)
-ROW(silu, "x sigmoid(x)", "Elfwing, Uchibe & Doya 2018", none, NULL, false)
-ROW(tanh, "hyperbolic tangent", NULL, none, NULL, false)
-ROW(sigmoid, "1 / (1 + e^-x)", NULL, none, NULL, false)
-ROW(softplus, "log(1 + e^x)", NULL, none, NULL, false)
-ROW(selu, "1.0507 (x above 0, 1.6733 (e^x - 1) below)", "Klambauer et al. 2017", none, pass_selu, false)
-ROW(softsign, "x / (1 + |x|)", NULL, none, NULL, false)
-ROW(hard_tanh, "x limited to [low, high]", NULL, limits, pass_hard_tanh, false)
+ROW(relu, "max(x, 0)", NULL, rules, pass_relu, true, PNI_SLOPE_RELU)
+ROW(leaky_relu, "max(x, slope x)", "Maas, Hannun & Ng 2013", slope, pass_leaky_relu, true, PNI_SLOPE_RELU,
+    .first = "slope")
+ROW(elu, "x above 0, alpha (e^x - 1) below", "Clevert, Unterthiner & Hochreiter 2016", alpha, pass_elu, false,
+    PNI_SLOPE_ELU, .first = "alpha", .second_value = 1)
+ROW(gelu, "x times the standard normal cdf of x", "Hendrycks & Gimpel 2016", none, NULL, false, PNI_SLOPE_GELU)
+ROW(silu, "x sigmoid(x)", "Elfwing, Uchibe & Doya 2018", none, NULL, false, PNI_SLOPE_SILU)
+ROW(tanh, "hyperbolic tangent", NULL, none, NULL, false, PNI_SLOPE_TANH)
+ROW(sigmoid, "1 / (1 + e^-x)", NULL, none, NULL, false, PNI_SLOPE_SIGMOID)
+ROW(softplus, "log(1 + e^x)", NULL, none, NULL, false, PNI_SLOPE_SOFTPLUS)
+ROW(selu, "1.0507 (x above 0, 1.6733 (e^x - 1) below)", "Klambauer et al. 2017", none, pass_selu, false, PNI_SLOPE_ELU,
+    .first_value = SELU_ALPHA, .second_value = SELU_SCALE)
+ROW(softsign, "x / (1 + |x|)", NULL, none, NULL, false, PNI_SLOPE_SOFTSIGN)
+ROW(hard_tanh, "x limited to [low, high]", NULL, limits, pass_hard_tanh, false, PNI_SLOPE_CLAMP, .first = "low",
+    .second = "high")
 ROW(hard_sigmoid, "slope x + 1/2 limited to [0, 1], a sigmoid of three pieces", NULL, steepness, pass_hard_sigmoid,
-    false)
+    false, PNI_SLOPE_CLAMP, .factor = "slope", .second_value = 1, .shift = 0.5)
 
 const pni_layer pni_layer_prelu = {.name = "prelu",
                                    .doc = "x above 0, weight x below: any shape, or [batch, channels, ...]",

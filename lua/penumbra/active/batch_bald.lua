@@ -16,7 +16,7 @@ local batch_bald = {}
 local BLOCK <const> = 1 << 18 -- elements of joint probabilities of a block of data
 local PART <const> = 1 << 16 -- and of a part of their outcomes: they stay in the processor's caches
 
-local function shape_text(t) return "[" .. table.concat(t:shape(), ", ") .. "]" end
+local shape_text = options.shape_text
 
 -- Draws [K, N, C], each a law of one class.
 local function checked(where, p)

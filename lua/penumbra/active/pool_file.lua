@@ -8,7 +8,7 @@ local options = require "penumbra.options"
 local pool = require "penumbra.active.pool"
 local predictor = require "penumbra.active.predictor"
 local reinforced = require "penumbra.active.reinforced"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 
 local pool_file = {}
 

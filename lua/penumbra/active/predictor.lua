@@ -14,10 +14,11 @@
 -- help: pn.active, quiet
 local core = require "penumbra.core"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local recording = require "penumbra.autodiff.recording"
 local score = require "penumbra.active.score"
 local sealed = require "penumbra.active.sealed"
+local nn = require "penumbra.nn"
 
 local predictor = {}
 
@@ -28,7 +29,7 @@ end }
 local FIELDS <const> = { classes = true, link = true }
 local seal = sealed.kind("predictor", methods, function(self, key) return FIELDS[key] and self[key] or nil end)
 
-local function shape_text(t) return "[" .. table.concat(t:shape(), ", ") .. "]" end
+local shape_text = options.shape_text
 
 -- ---- what the functions give ----
 
@@ -123,13 +124,9 @@ end
 local common = { classes = options.required "number", fit = options.optional "function",
   features = options.optional "function", keep = options.optional "table", batch_size = 1000 }
 
-local function with_common(more)
-  for name, rule in pairs(common) do more[name] = rule end
-  return more
-end
-
-local own_known = with_common { probabilities = options.optional "function", moments = options.optional "function",
-  weight_draws = options.optional "function", link = options.choice("softmax", "probit") }
+local own_known = options.merged(common, { probabilities = options.optional "function",
+  moments = options.optional "function",
+  weight_draws = options.optional "function", link = options.choice("softmax", "probit") })
 
 --- predictor{classes =, ...}: a model by functions of x [N, ...], at least one of
 ---   probabilities   function(x): [N, classes]
@@ -158,7 +155,7 @@ end
 -- Draws of the weights of a network of nn.bayesian, each for all data: an own draw for each row, as the local
 -- estimator has them, says nothing of what rows share.
 local function bayesian_draws(self, net, x, n, generator)
-  local list, nn = {}, require "penumbra.nn"
+  local list = {}
   for k = 1, n do
     local values = {}
     for _, name in ipairs(net.names) do values[name] = net:posterior(name):sample({}, generator) end
@@ -168,8 +165,8 @@ local function bayesian_draws(self, net, x, n, generator)
   return core.stack(list, 1)
 end
 
-local network_known = with_common { by = options.choice("moments", "draws"), draws = 100,
-  link = options.choice("softmax", "probit") }
+local network_known = options.merged(common, { by = options.choice("moments", "draws"), draws = 100,
+  link = options.choice("softmax", "probit") })
 
 --- network(net, {classes =, ...}): a network whose outputs [N, classes] are logits (link "softmax") or probits, each
 --- class against all others (link "probit").
@@ -179,7 +176,7 @@ local network_known = with_common { by = options.choice("moments", "draws"), dra
 --- A network of nn.bayesian gives draws of its weights with either, which BALD and BatchBALD ask for.
 function predictor.network(net, given)
   local where = "network"
-  if not require "penumbra.nn".is_network(net) then
+  if not nn.is_network(net) then
     core.error("network: net must be a layer, a sequential or a module, got " .. type(net))
   end
   local o = options.check(where, given, network_known)
@@ -198,7 +195,7 @@ function predictor.network(net, given)
   return object
 end
 
-local posterior_known = with_common { probabilities = options.required "function", draws = 100 }
+local posterior_known = options.merged(common, { probabilities = options.required "function", draws = 100 })
 
 --- posterior(p, {classes =, probabilities = function(sites, x) ... end, ...}): draws of a posterior (of pn.nuts,
 --- pn.hmc, pn.smc.sample), p or a function that gives the present one. probabilities is called with the draws by site,

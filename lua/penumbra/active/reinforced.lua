@@ -25,6 +25,9 @@ local options = require "penumbra.options"
 local recording = require "penumbra.autodiff.recording"
 local reinforce = require "penumbra.active.reinforce"
 local score = require "penumbra.active.score"
+local dist = require "penumbra.distribution"
+local nn = require "penumbra.nn"
+local optim = require "penumbra.optim"
 
 local reinforced = {}
 
@@ -55,7 +58,6 @@ end
 -- ---- the policy ----
 
 local function new_network(o, classes)
-  local nn, dist = require "penumbra.nn", require "penumbra.distribution"
   local inner = nn.sequential { nn.linear(classes * o.points, o.hidden, { init = "he" }), nn.relu { rule = "clt" },
     nn.linear(o.hidden, o.points, { init = "he" }) }
   return nn.bayesian(inner, { prior = dist.normal(0, o.precision ^ -0.5), posterior_scale = o.posterior_scale })
@@ -192,7 +194,7 @@ function methods:start(seed)
   else
     self.net = net
   end
-  self.optimiser = require("penumbra.optim").adam(self.net, { lr = self.options.lr })
+  self.optimiser = optim.adam(self.net, { lr = self.options.lr })
 end
 
 --- kept(): what a file holds of it beside what live() gives.

@@ -13,7 +13,7 @@ local score = {}
 
 local LN2 <const> = math.log(2)
 
-local function shape_text(t) return "[" .. table.concat(t:shape(), ", ") .. "]" end
+local shape_text = options.shape_text
 
 -- A tensor of probabilities with classes along its last axis, of `ndim` axes where that is given.
 local function probabilities(where, role, p, ndim)

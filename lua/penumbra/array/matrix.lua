@@ -15,9 +15,7 @@ local function as_float(x)
   return (dtype == "float64" or dtype == "float32") and x or x:to(core.default_dtype())
 end
 
-local function shape_text(x)
-  return "[" .. table.concat(x:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 local function matrices(where, role, x)
   if tensor(where, role, x):ndim() < 2 then

@@ -3,6 +3,7 @@
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local each_row = require("penumbra.autodiff.derivative").each_row
+local recording = require "penumbra.autodiff.recording"
 
 local ode = {}
 
@@ -10,9 +11,7 @@ local capture, system = core.capture, core.ode
 
 local MOST_TENSORS = 56 -- parameters that the operation takes one by one; more are packed into one
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 local function to(t, dtype)
   return t:dtype() == dtype and t or t:to(dtype)
@@ -216,8 +215,7 @@ local function check_tensor(role, t)
 end
 
 local function records_gradients()
-  local off = core.set_no_grad(true)
-  core.set_no_grad(off)
+  local off = recording.is_off()
   return not off
 end
 

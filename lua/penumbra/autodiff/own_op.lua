@@ -1,6 +1,7 @@
 --- Operations with a gradient of one's own: see pn.op.
 -- help: pn, quiet
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local options = require "penumbra.options"
 
 local own = {}
@@ -9,9 +10,7 @@ local rules = core.rule
 
 local MOST_INPUTS, MOST_RULES = 62, 8 -- as the operation has it; the one longest unused gives way
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 local function is_float(t)
   local dtype = t:dtype()
@@ -39,8 +38,7 @@ local function tensors_of(name, ...)
 end
 
 local function records_gradients()
-  local off = core.set_no_grad(true)
-  core.set_no_grad(off)
+  local off = recording.is_off()
   return not off
 end
 

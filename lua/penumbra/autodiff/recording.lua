@@ -24,4 +24,11 @@ function recording.on(f, ...)
   return call(false, f, ...)
 end
 
+--- is_off(): is no graph recorded now?
+function recording.is_off()
+  local off = core.set_no_grad(true)
+  core.set_no_grad(off)
+  return off
+end
+
 return recording

@@ -10,6 +10,7 @@
 -- help: pn, quiet
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local progress = require "penumbra.progress"
 
 local replay = {}
 local capture = core.capture
@@ -29,7 +30,7 @@ local function count_change(changes, name, kind)
   changes[name] = (changes[name] or 0) + 1
   if changes[name] == OFTEN then
     changes.told = true
-    require("penumbra.train.progress").say(("%scompile: captured anew %d times because %s, outside of the function, " ..
+    progress.say(("%scompile: captured anew %d times because %s, outside of the function, " ..
       "held %s"):format(changes.line, OFTEN, name, advice[kind] or "something else each time, which no plan can keep"))
   end
 end

@@ -313,8 +313,7 @@ local function check_path(p, path)
 end
 
 local function wanted(y0, parameters)
-  local off = core.set_no_grad(true)
-  core.set_no_grad(off)
+  local off = recording.is_off()
   local any = y0:requires_grad()
   for _, t in ipairs(parameters) do
     any = any or t:requires_grad()

@@ -2,8 +2,9 @@
 --- once, for one example; what it did is then done for all of them by batched operations, without a loop in Lua.
 -- help: pn, quiet
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local M = {}
 local examples = core.examples
@@ -132,11 +133,7 @@ function M.per_example_grad(f, params, batch)
     end
     local grads = core.grad(loss, list)
     grads[#grads + 1] = loss:reshape {}
-    local before = core.set_no_grad(true)
-    return (function(...)
-      core.set_no_grad(before)
-      return settle(nil, ...)
-    end)(pcall(examples.finish, table.unpack(grads)))
+    return settle(nil, pcall(recording.off, examples.finish, table.unpack(grads)))
   end)))
   local losses = out[#list + 1]
   out[#list + 1], out.n = nil, nil

@@ -65,13 +65,15 @@ local likelihood = require "penumbra.continual.output_likelihood"
 local mean_field = require "penumbra.continual.mean_field"
 local observation = require "penumbra.continual.observation"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local projection = require "penumbra.continual.projection"
 local recording = require "penumbra.autodiff.recording"
 local rows = require "penumbra.nn.likelihood"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 local site_totals = require "penumbra.continual.site_totals"
+local sites = require "penumbra.continual.sites"
 local stream_step = require "penumbra.continual.stream_step"
+local nn = require "penumbra.nn"
 
 local learner = {}
 
@@ -169,7 +171,7 @@ end
 
 -- The prior as mean and scale of all weights, float64.
 local function read_prior(net, given)
-  local wrapped = require "penumbra.nn".bayesian(net, { prior = given })
+  local wrapped = nn.bayesian(net, { prior = given })
   local means, scales = {}, {}
   for k, entry in ipairs(parameters.named(net)) do
     local p, name = wrapped.priors[entry[1]], entry[1]
@@ -203,7 +205,7 @@ local function check_sites(o, net)
     local how = { dtype = net.dtype }
     local flat = core.ones({ net.size }, how)
     local y = kind.label and core.zeros({ 1 }, { dtype = "int64" }) or core.zeros({ 1, kind.units(net.outputs) }, how)
-    require "penumbra.continual.sites".sites(net.net, core.zeros({ 1, net.inputs }, how), y, { draws = 1,
+    sites.sites(net.net, core.zeros({ 1, net.inputs }, how), y, { draws = 1,
       likelihood = o.likelihood, noise_scale = o.likelihood == "normal" and 1 or nil, estimator = o.estimator,
       posterior = core.new_natural("diagonal", flat, flat), generator = core.generator(0) })
   end

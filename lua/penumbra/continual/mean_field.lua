@@ -6,7 +6,7 @@
 -- and variance are the same in all draws. Of the last layer nothing need be drawn where an expectation has a formula.
 -- help: none
 local core = require "penumbra.core"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local perceptron = require "penumbra.nn.perceptron"
 
 local mean_field = {}

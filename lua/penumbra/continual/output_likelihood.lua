@@ -10,12 +10,11 @@
 -- help: none
 local core = require "penumbra.core"
 local rows = require "penumbra.nn.likelihood"
+local options = require "penumbra.options"
 
 local likelihood = {}
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- y as [N, out].
 local function targets(where, y, n, out, dtype)

@@ -2,18 +2,9 @@
 --- layers and activations whose slope it knows, with the named likelihoods.
 -- help: none
 local core = require "penumbra.core"
+local perceptron = require "penumbra.nn.perceptron"
 
 local site_kernel = {}
-
--- Functions of pn that are layers too.
-local function layer_of(part)
-  if type(part) ~= "function" then
-    return part
-  end
-  for _, name in ipairs { "relu", "sigmoid", "softplus", "tanh" } do
-    if core[name] == part then return require("penumbra.nn")[name]() end
-  end
-end
 
 --- layers(self, o): the layers, as the kernel takes them; nil where the network or an option is not for it. self:
 --- the network as sites.lua reads it.
@@ -28,7 +19,7 @@ function site_kernel.layers(self, o)
       at = at + p.size
     end
     list[#list + 1] = layer.layer
-    local follows = layer.apply[1] and layer_of(layer.apply[1])
+    local follows = layer.apply[1] and perceptron.sloped(layer.apply[1])
     if #layer.apply > 1 or layer.apply[1] and not follows then
       return nil
     end

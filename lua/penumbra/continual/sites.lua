@@ -38,7 +38,7 @@ local core = require "penumbra.core"
 local gaussian = require "penumbra.continual.gaussian"
 local likelihood = require "penumbra.continual.output_likelihood"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local perceptron = require "penumbra.nn.perceptron"
 local recording = require "penumbra.autodiff.recording"
 local site_kernel = require "penumbra.continual.site_kernel"
@@ -321,8 +321,7 @@ local known = { likelihood = options.any(), posterior = options.any(false), draw
   options.optional "number", estimator = options.choice("reparametrised", "hessian"), weights = options.any(false),
   budget = options.optional "number", generator = options.any(false),
   antithetic = options.any(false) }
-local known_of_sites = { rows = options.any(false) }
-for name, value in pairs(known) do known_of_sites[name] = value end
+local known_of_sites = options.merged(known, { rows = options.any(false) })
 
 local function check_data(where, self, x, y)
   options.argument(where, "x", x, "tensor")

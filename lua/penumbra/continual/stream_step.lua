@@ -12,7 +12,7 @@ local core = require "penumbra.core"
 local gaussian = require "penumbra.continual.gaussian"
 local memory = require "penumbra.continual.memory"
 local observation = require "penumbra.continual.observation"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local projection = require "penumbra.continual.projection"
 local site_totals = require "penumbra.continual.site_totals"
 

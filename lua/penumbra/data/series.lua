@@ -16,9 +16,7 @@ local options = require "penumbra.options"
 local series = {}
 local methods = {}
 
-local function shape_text(x)
-  return "[" .. table.concat(x:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 local function integers(list)
   return core.tensor(list, { dtype = "int64" })

@@ -7,13 +7,6 @@ local series = require "penumbra.data.series"
 
 local series_files = {}
 
-local function with_common(own)
-  for name, value in pairs(series.options) do
-    own[name] = value
-  end
-  return own
-end
-
 -- The set of items by checked options.
 local function set_of(where, items, o)
   return series.new(where, items, { freq = o.freq, features = o.features, dtype = o.dtype })
@@ -97,7 +90,7 @@ end
 --- See pn.data.gluonts.
 function series_files.gluonts(path, given)
   options.argument("gluonts", "path", path, "string")
-  local o = options.check("gluonts", given, with_common { identities = options.optional "number" })
+  local o = options.check("gluonts", given, options.merged(series.options, { identities = options.optional "number" }))
   local identities = o.identities and options.whole("gluonts", "identities", o.identities, 1)
   check_files "gluonts"
   local lines, message, code = core.files.json(path, true)
@@ -129,7 +122,7 @@ local function trimmed(row)
   return last > 0 and core.tensor({ table.unpack(row, 1, last) }, { dtype = "float64" }) or nil
 end
 
-local function by_row(path, o, data)
+local function by_row(path, o, read_csv)
   local texts, header, code = core.files.load_csv_text(path, nil, o.header, nil, nil, { o.name or 1 }, nil, 0, 0)
   if not texts then
     return nil, header, code
@@ -141,7 +134,7 @@ local function by_row(path, o, data)
       columns[k - 1] = k
     end
   end
-  local x, message, kind = data.csv(path, { header = o.header, columns = columns, dtype = "float64" })
+  local x, message, kind = read_csv(path, { header = o.header, columns = columns, dtype = "float64" })
   if not x then
     return nil, message, kind
   end
@@ -156,12 +149,12 @@ local function by_row(path, o, data)
   return items
 end
 
-local function by_column(path, o, data)
+local function by_column(path, o, read_csv)
   local start, kinds = o.start, nil
   if o.date then
     kinds = { [o.date] = "date" }
   end
-  local x, names, code = data.csv(path, { header = o.header, columns = o.columns, kinds = kinds, dtype = "float64" })
+  local x, names, code = read_csv(path, { header = o.header, columns = o.columns, kinds = kinds, dtype = "float64" })
   if not x then
     return nil, names, code
   end
@@ -192,19 +185,19 @@ local function by_column(path, o, data)
   return items
 end
 
---- See pn.data.series_csv.
-function series_files.csv(path, given)
+--- See pn.data.series_csv; read_csv is pn.data.csv.
+function series_files.csv(path, given, read_csv)
   options.argument("series_csv", "path", path, "string")
-  local o = options.check("series_csv", given, with_common { by = options.choice("column", "row"),
+  local o = options.check("series_csv", given, options.merged(series.options, { by = options.choice("column", "row"),
     columns = options.optional "table", date = options.optional "string", name = options.optional(), joint = false,
-    header = options.optional "boolean", start = options.optional "string" })
+    header = options.optional "boolean", start = options.optional "string" }))
   check_files "series_csv"
   for _, pair in ipairs { { "date", "row" }, { "name", "column" }, { "joint", "row" } } do
     if o[pair[1]] and o.by == pair[2] then
       core.error(("series_csv: %s is not used with by = '%s'"):format(pair[1], pair[2]))
     end
   end
-  local items, message, code = (o.by == "row" and by_row or by_column)(path, o, require "penumbra.data")
+  local items, message, code = (o.by == "row" and by_row or by_column)(path, o, read_csv)
   if not items then
     return nil, message, code
   end

@@ -11,7 +11,7 @@
 --- text.
 local core = require "penumbra.core"
 local pack = require "penumbra.distribution.pack"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local structure = {}
 
@@ -138,7 +138,7 @@ local function refuse(where, path, v)
   core.error(("%s: '%s' %s"):format(where, path, hint and "is " .. hint or must))
 end
 
-local MOST_DEEP = 1000 -- as in penumbra.nn.parameters
+local MOST_DEEP = 1000 -- as in penumbra.parameters
 
 local write
 

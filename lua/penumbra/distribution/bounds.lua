@@ -6,6 +6,7 @@
 ---     bounds.bernoulli_inverse(q, c)      the largest p with KL(Bernoulli(q) || Bernoulli(p)) <= c
 ---     bounds.geometric_mean(list, weights)    -log of the integral of a weighted geometric mean of normals
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution.constructor"
 local natural = require "penumbra.distribution.natural"
 local options = require "penumbra.options"
 
@@ -27,7 +28,6 @@ end
 
 -- Component k of a distribution whose last batch axis counts them.
 local function slice(d, k)
-  local dist = require "penumbra.distribution"
   local axes, named = axes_of[d.name], {}
   if not axes then
     core.error(("kl_mixture: components along a batch axis must be of a plain kind, got %s"):format(d.name))
@@ -59,7 +59,6 @@ end
 
 -- log of the integral of f g for two normals
 local function log_overlap(f, g)
-  local dist = require "penumbra.distribution"
   if f.name == "normal" and g.name == "normal" then
     return dist.normal(g:mean(), (f:variance() + g:variance()):sqrt()):log_prob(f:mean())
   end

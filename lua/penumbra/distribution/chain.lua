@@ -5,6 +5,7 @@
 ---     chain.gaussian(p, q, steps)                          linear Gaussian chains, exact
 ---     chain.markov(p, q, steps)                            chains of finitely many states, exact
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution.constructor"
 local options = require "penumbra.options"
 
 local chain = {}
@@ -79,7 +80,6 @@ function chain.gaussian(p, q, steps)
   if not mean or not covariance then
     core.error "kl_gaussian_chain: p must have loc and covariance"
   end
-  local dist = require "penumbra.distribution"
   local function normal(loc, matrix)
     return dist.multivariate_normal { loc = loc, covariance_matrix = matrix }
   end
@@ -102,7 +102,7 @@ end
 local markov_options = { initial = required(), transition = required() }
 
 -- sum p log(p / q) over the last axis, 0 log 0 = 0
-local function choice_kl(dist, p, q)
+local function choice_kl(p, q)
   return core.kl(dist.categorical { probs = p }, dist.categorical { probs = q })
 end
 
@@ -113,12 +113,11 @@ function chain.markov(p, q, steps)
   p = as_tensors("kl_markov_chain: p", p, markov_options)
   q = as_tensors("kl_markov_chain: q", q, markov_options)
   check_steps("kl_markov_chain", steps)
-  local dist = require "penumbra.distribution"
   local marginal = p.initial
-  local kl = choice_kl(dist, marginal, q.initial)
+  local kl = choice_kl(marginal, q.initial)
   for t = 1, steps - 1 do
     local own, other = at(p.transition, 2, t), at(q.transition, 2, t)
-    local rows = choice_kl(dist, own, other)
+    local rows = choice_kl(own, other)
     kl = kl + core.where(marginal:eq(0), 0 * marginal, marginal * rows):sum { -1 } -- a state never reached may differ
     marginal = marginal:unsqueeze(-2):matmul(own):squeeze(-2)
   end

@@ -5,6 +5,7 @@
 ---     dist.plot({dist.normal(0, 1), dist.student_t(3)}, "tails.svg")   -- several distributions
 ---     pn.plot.save("both.svg", {dist.panel(p), dist.panel(q)})         -- several panels
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local options = require "penumbra.options"
 local own = require "penumbra.distribution.own"
 local plot = require "penumbra.plot"
@@ -426,12 +427,7 @@ function density.plot(d, path, given)
   if type(path) == "table" and given == nil then
     path, given = nil, path
   end
-  local before = core.set_no_grad(true)
-  local ok, panel = pcall(density.panel, d, given)
-  core.set_no_grad(before)
-  if not ok then
-    error(panel, 0)
-  end
+  local panel = recording.off(density.panel, d, given)
   if path == nil then
     return plot.show(panel)
   end

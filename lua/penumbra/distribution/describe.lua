@@ -2,6 +2,7 @@
 --- are few numbers, else by shape; what they are made of inside, on lines of its own where one line is too short.
 -- help: nowhere
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local FEW = 16 -- numbers shown by value; the core refuses them in a capture
 
@@ -18,7 +19,7 @@ local function list(v)
   return "{" .. table.concat(parts, ", ") .. "}"
 end
 
-local function shape_text(sizes) return "[" .. table.concat(sizes, ", ") .. "]" end
+local shape_text = options.shape_text
 
 local function value(t)
   if t:numel() > FEW or t:numel() == 0 then return ("%s %s"):format(t:dtype(), shape_text(t:shape())) end

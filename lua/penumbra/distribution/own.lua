@@ -2,7 +2,9 @@
 --- do; the rules of shapes, dtypes, supports and missing functions are the same.
 -- help: nowhere
 local core = require "penumbra.core"
-local parameters = require "penumbra.nn.parameters"
+local recording = require "penumbra.autodiff.recording"
+local options = require "penumbra.options"
+local parameters = require "penumbra.parameters"
 
 local own = {}
 
@@ -12,9 +14,7 @@ local function refuse(d, format, ...)
   core.error(("%s: " .. format):format(d.name, ...))
 end
 
-local function shape_text(sizes)
-  return "[" .. table.concat(sizes, ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 local function joined(...)
   local out = {}
@@ -426,12 +426,7 @@ function methods:sample(...)
   if not f then
     missing(self, "sample")
   end
-  local before = core.set_no_grad(true)
-  local ok, x = pcall(drawn, self, "sample", f, ...)
-  core.set_no_grad(before)
-  if not ok then
-    error(x, 0)
-  end
+  local x = recording.off(drawn, self, "sample", f, ...)
   return x
 end
 
@@ -452,7 +447,7 @@ end
 
 --- plot([path [, options]]): draws density or mass, as that of the library's own.
 function methods:plot(path, given)
-  return require("penumbra.distribution.density").plot(self, path, given)
+  return own.picture(self, path, given) -- penumbra.distribution.density's
 end
 
 for name, method in pairs(parameters.methods) do

@@ -1,10 +1,12 @@
 --- Bijectors that a script makes: see pn.dist.bijector.custom.
 -- help: pn.dist.bijector, quiet
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution.constructor"
 local options = require "penumbra.options"
 local own = require "penumbra.distribution.own"
+local own_composite = require "penumbra.distribution.own_composite"
 local own_kind = require "penumbra.distribution.own_kind"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local custom = {}
 
@@ -99,8 +101,7 @@ for name, method in pairs(parameters.methods) do
 end
 
 object.__call = core.public(function(b, x)
-  local dist = require "penumbra.distribution"
-  return dist.is(x) and dist.transformed(x, b) or methods.forward(b, x)
+  return dist.is(x) and own_composite.transformed(x, b) or methods.forward(b, x)
 end)
 core.public(methods)
 

@@ -8,9 +8,7 @@ local own_kind = {}
 
 local joined, new, sets = own.joined, own.new, core.set
 
-local function shape_text(sizes)
-  return "[" .. table.concat(sizes, ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 local parameter_options = { constraint = "real", event_ndim = options.optional "number", default = options.any(false) }
 

@@ -75,7 +75,7 @@ local composites = {
   masked = function(parts) return core.new_masked(parts[1], parts[2]) end,
 }
 
-local MOST_DEEP <const> = 1000 -- as in penumbra.nn.parameters
+local MOST_DEEP <const> = 1000 -- as in penumbra.parameters
 
 local function whole(digits)
   return math.tointeger(tonumber(digits)) or error(("'%s' is no size"):format(digits), 0)

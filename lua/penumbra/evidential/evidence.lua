@@ -2,6 +2,7 @@
 --- Haussmann 2021, 5.2), normal laws of a mean (5.4), what they cost, and what of an uncertainty is of which kind.
 -- help: none
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution"
 local options = require "penumbra.options"
 
 local evidence = {}
@@ -18,7 +19,7 @@ end
 
 --- divergence(alpha): KL(Dir(alpha) || Dir(1, ..., 1)) along the last axis.
 function evidence.divergence(alpha)
-  local dirichlet = require "penumbra.distribution".dirichlet
+  local dirichlet = dist.dirichlet
   return core.kl(dirichlet(alpha), dirichlet(core.ones({ alpha:size(-1) }, { dtype = alpha:dtype() })))
 end
 

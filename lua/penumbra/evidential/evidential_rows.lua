@@ -5,6 +5,7 @@
 local array = require "penumbra.array"
 local core = require "penumbra.core"
 local evidence = require "penumbra.evidential.evidence"
+local nn = require "penumbra.nn"
 local heads = require "penumbra.vbp.likelihood_heads"
 local method_rows = require "penumbra.vbp.method_rows"
 local options = require "penumbra.options"
@@ -198,7 +199,7 @@ makers.edl = function(o)
   -- epochs so far are part of the network, so that a run that is resumed goes on with them
   function row.make(net)
     state.epochs = core.buffer(core.zeros({}, { dtype = net:parameters()[1]:dtype() }))
-    return require "penumbra.nn".module { net = net, epochs = state.epochs,
+    return nn.module { net = net, epochs = state.epochs,
       forward = function(self, x, generator) return self.net(x, generator) end }
   end
   function state.share()

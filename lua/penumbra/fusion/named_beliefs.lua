@@ -10,7 +10,7 @@ local named_beliefs = {}
 
 local natural = dist.natural
 
-local function shape_text(shape) return ("[%s]"):format(table.concat(shape, ", ")) end
+local shape_text = options.shape_text
 
 --- ordered(t): the keys of t in order: numbers, then names.
 function named_beliefs.ordered(t)

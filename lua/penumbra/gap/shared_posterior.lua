@@ -13,9 +13,7 @@ local shared_posterior = {}
 
 local LOG_TAU = math.log(2 * math.pi)
 
-local function shape_text(x)
-  return "[" .. table.concat(x:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- ---- weights of the K conditions left out ----
 

@@ -20,12 +20,16 @@
 -- help: pn
 local core = require "penumbra.core"
 local at_draws = require "penumbra.infer.at_draws"
+local log_weights = require "penumbra.infer.log_weights"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
+local nuts = require "penumbra.infer.nuts"
+local svi = require "penumbra.infer.svi"
 local uniformity = require "penumbra.infer.uniformity"
+local plot = require "penumbra.plot"
 
 local calibration = {}
 
@@ -168,23 +172,13 @@ end
 
 local samplers, sampler_options = {}, {}
 
-local function with(given, more)
-  local all = {}
-  for _, t in ipairs { given, more } do
-    for key, value in pairs(t) do
-      all[key] = value
-    end
-  end
-  return all
-end
-
 local function hamiltonian(name)
   sampler_options[name] = { thin = 4, warmup = 300 }
   return function(problem, n, o)
     local thin = o.thin
-    local given = with(o, { data = problem.args, chains = 1, draws = n * thin })
+    local given = options.merged(o, { data = problem.args, chains = 1, draws = n * thin })
     given.thin = nil
-    local p = require("penumbra.infer.nuts")[name](problem.model, given)
+    local p = nuts[name](problem.model, given)
     local sites = {}
     for site, draws in pairs(p.draws) do
       sites[site] = draws[1]:slice(1, thin, n * thin, thin)
@@ -199,18 +193,17 @@ samplers.nuts, samplers.hmc = hamiltonian "nuts", hamiltonian "hmc"
 -- Draws of the prior, picked by their likelihoods.
 sampler_options.importance = { num_particles = 2000 }
 samplers.importance = function(problem, n, o)
-  local infer = require "penumbra.infer"
   local rows = draw_joint(problem.model, problem.args, problem.latent, {}, o.num_particles)
   local log_w = evaluate(problem, rows):slice(2, 1, 1)
-  problem.ess = infer.effective_sample_size(log_w):item()
-  return infer.sir(log_w, n, { values = rows:unsqueeze(2) }):squeeze(2)
+  problem.ess = log_weights.effective_sample_size(log_w):item()
+  return log_weights.sir(log_w, n, { values = rows:unsqueeze(2) }):squeeze(2)
 end
 
 sampler_options.svi = { guide = "mean_field" }
 samplers.svi = function(problem, n, o)
-  local given = with(o, { data = problem.args })
+  local given = options.merged(o, { data = problem.args })
   given.guide = nil
-  return require("penumbra.infer.svi").svi(problem.model, o.guide, given):sample(n)
+  return svi.svi(problem.model, o.guide, given):sample(n)
 end
 
 -- Rows [n, size] of what a sampler gave.
@@ -342,7 +335,7 @@ local function sampler_of(where, given, settings)
     return function(problem, n) return given(problem.observed, n, problem.model) end
   end
   local known = sampler_options[given]
-  settings = with(known, settings or {})
+  settings = options.merged(known, settings or {})
   for key in pairs(known) do
     if key ~= "guide" then
       settings[key] = options.whole(where, key, settings[key], key == "warmup" and 0 or 1)
@@ -355,7 +348,7 @@ local function check(where, m, given, known)
   if not model.is(m) then
     core.error(("%s: needs a model (pn.model), got %s"):format(where, type(m)))
   end
-  local o = options.check(where, given, with(common, known))
+  local o = options.check(where, given, options.merged(common, known))
   options.whole(where, "simulations", o.simulations, 10)
   options.whole(where, "draws", o.draws, 1)
   return o
@@ -423,7 +416,6 @@ local MOST_PANELS = 6
 --- with the least p-values) the empirical distribution function of its ranks less the uniform one, in the band that
 --- holds it everywhere with probability `level`, and a histogram of the ranks. Returns what pn.plot.save returns.
 function methods:plot(path, names)
-  local plot = require "penumbra.plot"
   options.argument("plot", "path", path, "string")
   local list = table.move(listed("plot", self, names), 1, #(names or self.names), 1, {})
   if not names and #list > MOST_PANELS then
@@ -520,7 +512,6 @@ local guide_methods = {}
 --- Draws histograms of the probabilities into the file `path` (.svg or .png), of the quantities in the list `names` or
 --- of all. Those of an unbiased marginal are symmetric about a half: hollow in the middle where it is too narrow.
 function guide_methods:plot(path, names)
-  local plot = require "penumbra.plot"
   options.argument("plot", "path", path, "string")
   local panels = {}
   for k, name in ipairs(listed("plot", self, names)) do
@@ -565,7 +556,7 @@ function calibration.vsbc(m, guide, given)
   if type(guide) ~= "string" and type(guide) ~= "table" then
     core.error("vsbc: guide must be a model, a guide of pn.infer.guide or the name of one, got " .. type(guide))
   end
-  local sampler = sampler_of("vsbc", "svi", with(o.options or {}, { guide = guide }))
+  local sampler = sampler_of("vsbc", "svi", options.merged(o.options or {}, { guide = guide }))
   local self = setmetatable(simulate_all("vsbc", m, o, sampler), guide_class)
   self.probabilities, self.p_values, self.means = {}, {}, {}
   for _, name in ipairs(self.names) do

@@ -12,6 +12,7 @@
 --- differs from finite differences), "prior" (data where the prior predictive has no mass).
 -- help: pn
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local dist = require "penumbra.distribution"
 local guides = require "penumbra.infer.guide"
 local model = require "penumbra.infer.model"
@@ -29,9 +30,7 @@ local function add(self, kind, site, format, ...)
   self.problems[#self.problems + 1] = { kind = kind, site = name, where = where, message = message }
 end
 
-local function shape_text(t)
-  return "[" .. table.concat(core.is_tensor(t) and t:shape() or t, ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 local function plates_text(site)
   local names = {}
@@ -316,11 +315,9 @@ end
 local function prior_ranges(self, m, args, draws)
   local collected, sites = {}, {}
   for _ = 1, draws do
-    local before = core.set_no_grad(true)
-    local ok, t = pcall(model.run, m, args, { locate = true, value = model.replaying(m, function(_, site)
+    local ok, t = pcall(recording.off, model.run, m, args, { locate = true, value = model.replaying(m, function(_, site)
       return site.kind == "flat" and flat_value(site):detach() or nil
     end) })
-    core.set_no_grad(before)
     if not ok then
       return
     end

@@ -11,6 +11,7 @@
 -- help: module, methods laplace
 local core = require "penumbra.core"
 local curvature = require "penumbra.autodiff.curvature"
+local dist = require "penumbra.distribution"
 local likelihood = require "penumbra.nn.likelihood"
 local options = require "penumbra.options"
 
@@ -233,7 +234,6 @@ end
 --- normal over [C] for each datum, mean net(x). Of a normal likelihood add the noise's variance; of a classifier
 --- average likelihood(draws).
 function laplace:linearised(x)
-  local dist = require "penumbra.distribution"
   local mean = self.net(x):detach()
   local covariance = self.parts.covariance(x, shares(self)):detach()
   return dist.multivariate_normal { loc = mean, covariance_matrix = (covariance + covariance:transpose(-1, -2)) * 0.5 }
@@ -242,7 +242,6 @@ end
 --- The distribution of the parameters as one vector (penumbra.autodiff.curvature's flatten), of the full, diagonal and
 --- last_layer structures.
 function laplace:posterior()
-  local dist = require "penumbra.distribution"
   local share = shares(self)[1]
   if self.structure == "kronecker" then
     core.error "posterior: the kronecker structure has none in one piece; take linearised"

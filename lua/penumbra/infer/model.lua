@@ -37,141 +37,21 @@
 ---     model:parameters() :named_parameters() :state() :load_state(t)    of m:param and m:module
 ---
 --- Sources: Bingham et al. 2019 (Pyro), Phan, Pradhan & Jankowiak 2019 (NumPyro).
--- help: pn, methods model of methods, methods trace of trace
+-- help: pn, methods model of methods
 local core = require "penumbra.core"
 local form = require "penumbra.form"
-local enumeration = require "penumbra.infer.enumeration"
 local options = require "penumbra.options"
 local recorder = require "penumbra.infer.recorder"
+local target = require "penumbra.infer.target"
+local trace = require "penumbra.infer.trace"
 
 local model = {}
 
 local given_value = recorder.given_value
 
-local function shape_text(t)
-  return "[" .. table.concat(core.is_tensor(t) and t:shape() or t, ", ") .. "]"
-end
-
--- ---- traces ----
-
-local trace = {}
-
-local function reduced(m, site)
-  local lp = site.log_prob
-  local scale = site.scale
-  if m.particles and lp:ndim() > m.most then
-    local axes = {}
-    for k = 2, lp:ndim() do
-      axes[k - 1] = k
-    end
-    lp = #axes > 0 and lp:sum(axes) or lp
-  elseif lp:ndim() > 0 then
-    lp = lp:sum()
-  end
-  return scale ~= 1 and lp * scale or lp
-end
-
---- The log density of all sites together: a 0-d tensor, or [S] with S particles. Enumerated variables are summed out.
-function trace:log_density()
-  if self.enumerated then
-    return enumeration.log_density(self)
-  end
-  local total
-  for _, site in ipairs(self.order) do
-    if site.log_prob then
-      local lp = reduced(self, site)
-      total = total and total + lp or lp
-    end
-  end
-  return total or core.tensor(0)
-end
-
---- Table site -> value of the latent variables. Those of a scan also together, time first.
-function trace:values()
-  local values = {}
-  for _, site in ipairs(self.order) do
-    if (site.kind == "sample" or site.kind == "flat") and not site.observed then
-      values[site.name] = site.value
-    end
-  end
-  return values
-end
-
-trace.__index = core.namespace("a trace", trace)
-trace.__tostring = function(self)
-  local lines = {}
-  for _, site in ipairs(self.order) do
-    local what = site.observed and "observed" or site.kind
-    local shape = core.is_tensor(site.value) and shape_text(site.value) or ""
-    local law = site.dist and site.dist.name or site.set and tostring(site.set) or ""
-    local plates = {}
-    for k, plate in ipairs(site.plates) do
-      plates[k] = plate.rows < plate.size and ("%s (%d of %d)"):format(plate.name, plate.rows, plate.size) or plate.name
-    end
-    lines[#lines + 1] = ("%-16s %-14s %-12s %-18s %s"):format(site.name, what, shape, law, table.concat(plates, ", "))
-      :gsub("%s+$", "")
-  end
-  return table.concat(lines, "\n")
-end
-
 -- ---- models ----
 
 local methods = {}
-
-local function no_value() end
-
--- What condition, intervene and block name must be there.
-local function check_named(self, m)
-  if not self.changed then
-    return
-  end
-  local met, names = {}, {}
-  for _, site in ipairs(m.order) do
-    met[site.name], met[site.base] = true, true
-    names[#names + 1] = site.name
-  end
-  for name in pairs(m.unseen or {}) do
-    met[name] = true
-  end
-  table.sort(names)
-  for where, list in pairs { condition = self.data, intervene = self.fixed, block = self.hidden } do
-    for name in pairs(list) do
-      if not met[name] then
-        core.error(("%s: the model has no site '%s'%s"):format(where, name, options.suggestion(name, names)))
-      end
-    end
-  end
-end
-
---- Runs the function of a model. how.value(m, site): the value of a latent variable, or nil to draw it.
---- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate:
---- discrete variables that ask for it take all their values, but those named in how.given. how.labels: a table that
---- gets, by name of site, numbers (0) that are added to their log probabilities.
---- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
---- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
---- how.check: mistakes that a run may be asked to find; how.finite: NaN in what was seen is one.
---- how.drive(m, name, steps, carry, turn): does the outermost m:scan in its own way, by calls carry = turn(carry, t),
---- and gives the last carry. Internal.
-function model.run(self, args, how)
-  how = how or {}
-  -- absent fields are false: to look for one in the metatable takes longer (lists with room for some sites)
-  local m = setmetatable({ model = self, sites = { a = nil, b = nil, c = nil, d = nil }, order = { nil, nil, nil, nil },
-    plates = {}, scale = 1, step = "", time = false,
-    value_of = how.value or no_value, particles = how.particles or false, most = how.most or math.huge,
-    strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
-    predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
-    detached = how.detached or false, labels = how.labels or false, sums = false, turns = false, log_det = false,
-    enumerated = false, enumerates = false, axis_sizes = false,
-    unseen = false, unscored = how.unscored or false, given = how.given or false,
-    indices = how.indices or {}, plate_sizes = {}, deepest = 0,
-    check = how.check or false, finite = how.finite or false, locate = how.locate or false, drive = how.drive or false,
-    changed = self.changed }, recorder.methods)
-  self.body(m, table.unpack(args, 1, args.n or #args))
-  if how.check then
-    check_named(self, m)
-  end
-  return setmetatable(m, trace)
-end
 
 local function derived(self, changes)
   local copy = {}
@@ -229,35 +109,25 @@ end
 
 --- The model whose latent variables take their values from a trace or a table; they still count as latent.
 function methods:replay(from)
-  local values = getmetatable(from) == trace and from:values() or from
+  local values = getmetatable(from) == trace.methods and from:values() or from
   if type(values) ~= "table" then
     core.error("replay: needs a trace or a table site -> value, got " .. type(from))
   end
   return derived(self, { replayed = merged("replay", self.replayed, values) })
 end
 
--- value_of that looks into model.replayed first
-local function replaying(self, value)
-  if not next(self.replayed) then
-    return value
-  end
-  return function(m, site)
-    return given_value(self.replayed, site) or (value and value(m, site))
-  end
-end
-
 --- Runs the model on data, latent variables drawn from their priors, and so is what is observed as nil. Returns the
 --- trace: trace.sites[name] with value, log_prob, dist, observed; trace:values(); trace:log_density(); tostring(trace)
 --- is a table of the sites.
 function methods:trace(...)
-  return model.run(self, table.pack(...), { value = replaying(self), check = true, locate = true, prior = true })
+  return trace.run(self, table.pack(...), { value = trace.replaying(self), check = true, locate = true, prior = true })
 end
 
 --- The log density of the model on data as a function of one vector of real numbers, as samplers see it. A C host finds
 --- it in a global (pn_runtime_target). Has :evaluate(z), :log_density(z), :constrain(z), :unconstrain(values), :start()
 --- and the field `size`. Data and parameters that the model finds outside are those of now.
 function methods:target(...)
-  return require "penumbra.infer.target".new(self, table.pack(...)):repeated()
+  return target.new(self, table.pack(...)):repeated()
 end
 
 --- The log density of latent values (a table site -> value) and data: a 0-d tensor with a graph. Discrete variables
@@ -281,9 +151,9 @@ function methods:log_density(values, ...)
     return value
   end
   local args = table.pack(...)
-  local ok, t = pcall(model.run, self, args, { check = not core.capture.going_on(), value = value_of })
+  local ok, t = pcall(trace.run, self, args, { check = not core.capture.going_on(), value = value_of })
   if ok and sums then
-    ok, t = pcall(model.run, self, args, { enumerate = true, most = t.deepest, given = given, value = value_of })
+    ok, t = pcall(trace.run, self, args, { enumerate = true, most = t.deepest, given = given, value = value_of })
   end
   if not ok and lacking then
     core.error(("log_density: no value is given for '%s', which the model samples"):format(lacking))
@@ -389,8 +259,7 @@ function model.packed(data)
   return table.pack(table.unpack(data or {}, 1, n))
 end
 
-model.recorder, model.methods, model.trace_methods = recorder.methods, methods, trace
-model.given_value = given_value
-model.replaying = replaying
+model.recorder, model.methods, model.trace_methods = recorder.methods, methods, trace.methods
+model.run, model.given_value, model.replaying = trace.run, given_value, trace.replaying
 
 return model

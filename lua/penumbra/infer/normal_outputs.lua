@@ -15,9 +15,7 @@ local options = require "penumbra.options"
 
 local normal_outputs = {}
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 local function same_shape(where, role, t, like)
   if shape_text(t) ~= shape_text(like) then

@@ -10,7 +10,7 @@
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local target = require "penumbra.infer.target"
 local model = require "penumbra.infer.model"
 
@@ -23,19 +23,8 @@ local common_options = { data = options.optional "table", chains = 4, warmup = o
   schedule = options.choice("overlapping", "stan"), target_accept = 0.8, init = options.any(false), radius = 2,
   generator = options.optional(), progress = options.optional() }
 
-local function with(more)
-  local all = {}
-  for key, value in pairs(common_options) do
-    all[key] = value
-  end
-  for key, value in pairs(more) do
-    all[key] = value
-  end
-  return all
-end
-
-local nuts_options = with { max_depth = 10 }
-local hmc_options = with { steps = options.required "number" }
+local nuts_options = options.merged(common_options, { max_depth = 10 })
+local hmc_options = options.merged(common_options, { steps = options.required "number" })
 
 local function is_whole(where, name, v, least)
   if math.type(v) ~= "integer" or v < least then

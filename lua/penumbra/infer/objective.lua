@@ -3,8 +3,10 @@
 --- guide, args, particles, estimator, divergence, vectorised.
 -- help: nowhere
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
+local log_weights = require "penumbra.infer.log_weights"
 local model = require "penumbra.infer.model"
 
 
@@ -212,37 +214,52 @@ local function doubly_reparametrised(t, call)
     (square * path + (share - square) * own):sum(1):mean())
 end
 
--- What each asks of the draws: `constant` without a path, by the score of q; `path` along the draws alone; else by the
--- whole gradient of reparametrised draws. nonlinear: a function of the weights of a datum that their minibatch
--- estimates would bias.
-objective.estimators = {
-  elbo = { whole = true },
-  iwae = { nonlinear = true }, renyi = { nonlinear = true },
-  sticking_the_landing = { path = "alone" }, dreg = { path = "weighted", nonlinear = true },
-  score_function = { constant = true }, vimco = { constant = true, nonlinear = true, least = 2 },
-  reweighted_wake_sleep = { constant = true, nonlinear = true },
-}
+-- What each row that has a gradient for the guide asks of the draws: `constant` without a path, by the score of q;
+-- `path` along the draws "alone" or "weighted"; else by the whole gradient of reparametrised draws. nonlinear: a
+-- function of the weights of a datum that their minibatch estimates would bias. least: how many. takes: its inputs and
+-- options.
+local PATHS = { path = "alone", weighted_path = "weighted" }
+objective.estimators, objective.names = {}, {}
+for _, row in ipairs(core.estimator_rows()) do
+  if row.gradient then
+    local about = { constant = row.gradient == "score", path = PATHS[row.gradient], nonlinear = row.nonlinear,
+      least = row.least, takes = {} }
+    for _, list in ipairs { row.inputs, row.options } do
+      for _, each in ipairs(list) do about.takes[each.name] = true end
+    end
+    objective.estimators[row.name] = about
+    objective.names[#objective.names + 1] = row.name
+  end
+end
+
+--- named(test): the names of the estimators for which test(about) holds, in words: "'a', 'b' and 'c'".
+function objective.named(test)
+  local list = {}
+  for _, name in ipairs(objective.names) do
+    list[#list + 1] = test(objective.estimators[name]) and "'" .. name .. "'" or nil
+  end
+  local last = table.remove(list)
+  return #list > 0 and table.concat(list, ", ") .. " and " .. last or last
+end
 
 --- The bound of the estimator self.estimator, of the weights of self.particles draws.
 function objective.estimate(self, how)
-  local infer = require "penumbra.infer"
   local t, name = stacked(self, how), self.estimator
+  local about = objective.estimators[name]
   local function call(which, given)
     for key, value in pairs(self.estimator_options) do
       given[key] = value
     end
-    return infer[which](given)
+    return log_weights[which](given)
   end
-  if name == "dreg" then
+  if about.path == "weighted" then
     return doubly_reparametrised(t, call)
-  elseif name == "sticking_the_landing" then
-    return infer.elbo { log_p = t.log_p, log_q = t.log_q - (t.fixed_q - t.fixed_q:detach()) }
-  elseif name == "score_function" then
-    return call(name, { log_p = t.log_p, log_q = t.log_q, leave_one_out = self.particles > 1 })
-  elseif objective.estimators[name].constant then
-    return call(name, { log_p = t.log_p, log_q = t.log_q })
+  elseif about.path then
+    return log_weights.elbo { log_p = t.log_p, log_q = t.log_q - (t.fixed_q - t.fixed_q:detach()) }
   end
-  return call(name, { log_w = t.log_p - t.log_q })
+  local takes = about.takes
+  return call(name, { log_p = takes.log_p and t.log_p, log_q = takes.log_q and t.log_q,
+    log_w = takes.log_w and t.log_p - t.log_q, leave_one_out = takes.leave_one_out and self.particles > 1 or nil })
 end
 
 -- ---- first runs: what guide and model look like ----
@@ -324,9 +341,10 @@ end
 local function check_draws(self, g, m)
   local about = objective.estimators[self.estimator]
   for _, site in ipairs(g.order) do
-    if site.score and not about.constant and self.estimator ~= "elbo" then
-      core.error(("svi: '%s'%s is drawn without a path for the gradient, which estimator '%s' needs; 'elbo', "
-        .. "'score_function', 'vimco' and 'reweighted_wake_sleep' do not"):format(site.name, at(site), self.estimator))
+    if site.score and not about.constant and (about.path or about.nonlinear) then
+      core.error(("svi: '%s'%s is drawn without a path for the gradient, which estimator '%s' needs; "
+        .. "%s do not"):format(site.name, at(site), self.estimator,
+        objective.named(function(each) return each.constant or not (each.path or each.nonlinear) end)))
     end
   end
   local plate = about.nonlinear and taken_in_parts(self, g, m)
@@ -340,9 +358,8 @@ end
 
 -- A run with particles side by side, whose failure tells what they look like.
 local function try_vectorised(self, how)
-  local before = core.set_no_grad(true)
-  local ok, message = pcall(objective.run_pair, self, { particles = how.particles, most = how.most, locate = true })
-  core.set_no_grad(before)
+  local ok, message = pcall(recording.off, objective.run_pair, self, { particles = how.particles, most = how.most,
+    locate = true })
   if not ok then
     error(("%s (with vectorised = true the values of latent variables have %d particles along an axis left of the "
       .. "plates; axes count best from the end)"):format(tostring(message), how.particles), 0)

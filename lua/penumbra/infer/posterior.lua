@@ -23,13 +23,15 @@ local at_draws = require "penumbra.infer.at_draws"
 local data = require "penumbra.data"
 local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
-local layout = require "penumbra.shell.layout"
+local layout = require "penumbra.layout"
 local label_posterior = require "penumbra.infer.label_posterior"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local posterior_plot = require "penumbra.infer.posterior_plot"
 local predictive_density = require "penumbra.infer.predictive_density"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
+local predictive = require "penumbra.infer.predictive"
+local targets = require "penumbra.infer.target"
 
 local posterior = { by_site = at_draws.by_site, predicted = at_draws.predicted }
 
@@ -245,7 +247,7 @@ end
 --- name -> function (mean, sd, min and max unless given); site, which one where several are observed; data, as for
 --- predict.
 function methods:check(given)
-  return require("penumbra.infer.predictive").check(self, given, self.target:values_at(flat_draws(self, 1)[1]))
+  return predictive.check(self, given, self.target:values_at(flat_draws(self, 1)[1]))
 end
 
 --- Leave-one-out predictive density by Pareto-smoothed importance sampling: how well the model predicts an observation
@@ -446,7 +448,7 @@ saved.restored_by(posterior_file, function(path, given)
     return nil, message, code
   end
   local args = model.packed(o.data)
-  local t = require("penumbra.infer.target").new(m, args, core.generator(0), true)
+  local t = targets.new(m, args, core.generator(0), true)
   if t.size ~= found.unconstrained:size(3) then
     return nil, ("restore: the file is of another model: it has %d numbers a draw, the model has %d"):format(
       found.unconstrained:size(3), t.size), "shape"

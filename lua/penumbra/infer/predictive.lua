@@ -15,11 +15,13 @@
 --- Sources: Gneiting, Balabdaoui & Raftery 2007 (PIT); Gneiting & Raftery 2007 (CRPS); Gelman, Meng & Stern 1996.
 -- help: pn
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local at_draws = require "penumbra.infer.at_draws"
 local metrics = require "penumbra.metrics"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local uniformity = require "penumbra.infer.uniformity"
+local plot = require "penumbra.plot"
 
 local predictive = {}
 
@@ -49,7 +51,6 @@ end
 --- the uniform one, in the band that holds it everywhere with probability 99 %, their histogram, and coverage against
 --- level. Returns what pn.plot.save returns.
 function methods:plot(path)
-  local plot = require "penumbra.plot"
   options.argument("plot", "path", path, "string")
   local n, law = self.pit:size(1), self.law
   local low, high = law:band(0.99)
@@ -127,7 +128,6 @@ local check_methods = {}
 
 --- Draws histograms of the replicated statistics, the observed one as a line, into the file `path` (.svg or .png).
 function check_methods:plot(path)
-  local plot = require "penumbra.plot"
   options.argument("plot", "path", path, "string")
   local panels = {}
   for k, row in ipairs(self) do
@@ -258,16 +258,11 @@ function predictive.prior_predictive(m, given)
     end
   end
   local z = core.zeros({ options.whole("prior_predictive", "draws", o.draws, 1), 1 }, { dtype = "float64" })
-  local before = core.set_no_grad(true)
-  local ok, sites = pcall(at_draws.sites, "prior_predictive", m, model.packed(o.data), z, function()
+  local sites = recording.off(at_draws.sites, "prior_predictive", m, model.packed(o.data), z, function()
     return { predict = true, whole = true, detached = true, value = model.replaying(m, value) }
   end, function(site)
     return site.predicted or site.kind == "deterministic" or site.kind == "sample" and not site.observed
   end)
-  core.set_no_grad(before)
-  if not ok then
-    error(sites, 0)
-  end
   return sites
 end
 

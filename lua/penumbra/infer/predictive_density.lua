@@ -5,7 +5,7 @@
 --- Sources: Vehtari, Gelman & Gabry 2017; Watanabe 2010.
 -- help: nowhere
 local core = require "penumbra.core"
-local infer = require "penumbra.infer"
+local log_weights = require "penumbra.infer.log_weights"
 
 local predictive_density = {}
 
@@ -72,7 +72,7 @@ end
 -- What to do about observations whose weights have too heavy a tail, the worst of them by name; nil where there is
 -- none.
 local function loo_warning(k, draws, sites, names)
-  local limit = infer.pareto_k_threshold(draws)
+  local limit = log_weights.pareto_k_threshold(draws)
   local values, bad, told = k:totable(), {}, {}
   for i, v in ipairs(values) do
     bad[#bad + 1] = not (v <= limit) and i or nil
@@ -115,7 +115,7 @@ local function loo_of(by_chain, sites, names)
   local n, draws = by_chain:size(3), by_chain:size(1) * by_chain:size(2)
   local ll = by_chain:reshape { draws, n }
   local efficiency = by_chain:size(2) >= 4 and relative_efficiency(by_chain) or nil
-  local log_w, k = infer.psis { log_w = -ll, relative_efficiency = efficiency }
+  local log_w, k = log_weights.psis { log_w = -ll, relative_efficiency = efficiency }
   local pointwise = (log_w + ll):logsumexp(1)
   local all = ll:logsumexp(1) - math.log(draws)
   return predictive_density.new(pointwise, { method = "loo", p = (all - pointwise):sum():item(), k = k, draws = draws,

@@ -5,7 +5,7 @@ local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local recorder = {}
 
@@ -13,9 +13,7 @@ local function refuse(kind, format, ...)
   core.error(("%s: " .. format):format(kind, ...))
 end
 
-local function shape_text(t)
-  return "[" .. table.concat(core.is_tensor(t) and t:shape() or t, ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- The name of a site within the loops of m:scan around it.
 local function full_name(m, kind, name)

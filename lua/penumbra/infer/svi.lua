@@ -28,15 +28,17 @@ local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
 local guides = require "penumbra.infer.guide"
 local kept = require "penumbra.optim.kept"
+local log_weights = require "penumbra.infer.log_weights"
 local model = require "penumbra.infer.model"
 local objective = require "penumbra.infer.objective"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.train.progress"
+local predictive = require "penumbra.infer.predictive"
+local progress = require "penumbra.progress"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 local target = require "penumbra.infer.target"
 
 local svi = {}
@@ -219,12 +221,7 @@ local function guide_draws(self, n)
   end
   local rows, order = {}, {}
   for k = 1, n do
-    local before = core.set_no_grad(true)
-    local ok, g = pcall(model.run, self.guide, self.args, {})
-    core.set_no_grad(before)
-    if not ok then
-      error(g, 0)
-    end
+    local g = recording.off(model.run, self.guide, self.args, {})
     for _, site in ipairs(g.order) do
       if site.kind == "sample" then
         if k == 1 then
@@ -311,10 +308,9 @@ function methods:resample(n, given)
   if not self.automatic or not self.guide.log_weights then
     core.error "resample: needs an automatic guide with a density"
   end
-  local infer = require "penumbra.infer"
   local log_w, z = self.guide:log_weights(draws)
-  local smooth, k_hat = infer.psis(log_w)
-  local sites = at_sites(self, infer.sir(smooth, n, { values = z:unsqueeze(2) }):squeeze(2))
+  local smooth, k_hat = log_weights.psis(log_w)
+  local sites = at_sites(self, log_weights.sir(smooth, n, { values = z:unsqueeze(2) }):squeeze(2))
   for name, t in pairs(sites) do
     sites[name] = t:squeeze(1)
   end
@@ -329,7 +325,7 @@ local bound_options = { draws = 1000 }
 function methods:bound(given)
   local o = options.check("bound", given, bound_options)
   is_count("bound", "draws", o.draws)
-  local stream = require("penumbra.infer").stream {}
+  local stream = log_weights.stream {}
   recording.off(each_weight, self, o.draws, function(w)
     stream:add(w:dtype() == "float64" and w or w:to "float64")
   end)
@@ -344,7 +340,7 @@ end
 function methods:k_hat(n)
   is_count("k_hat", "n", n or 1000)
   local w = self:log_weights(n or 1000)
-  local _, k = require("penumbra.infer").psis(w)
+  local _, k = log_weights.psis(w)
   local alike = (w:max(1) - w:min(1)):lt(1e-8) -- the tail is one of rounding
   k = core.where(alike, core.full({ 1 }, -math.huge, { dtype = k:dtype() }), k)
   return k:max():item(), k
@@ -451,8 +447,7 @@ function methods:predict(given)
     return posterior.predicted(self.guide.target, self.model, args, self.guide:draw_real(o.draws))
   end
   local rows = {}
-  local before = core.set_no_grad(true)
-  local ok, message = pcall(function()
+  recording.off(function()
     for k = 1, o.draws do
       local g = model.run(self.guide, args, {})
       local m = model.run(self.model, args, { predict = true, indices = g.indices, value = function(_, site)
@@ -466,10 +461,6 @@ function methods:predict(given)
       end
     end
   end)
-  core.set_no_grad(before)
-  if not ok then
-    error(message, 0)
-  end
   for name, list in pairs(rows) do
     rows[name] = core.stack(list, 1)
   end
@@ -482,7 +473,7 @@ function methods:check(given)
   if self.automatic then
     value = self.guide.target:values_at(self.guide:draw_real(1)[1])
   end
-  return require("penumbra.infer.predictive").check(self, given, value)
+  return predictive.check(self, given, value)
 end
 
 local class = { __name = "fit", __index = core.namespace("a fit", methods) }
@@ -518,14 +509,11 @@ local function check_estimator(self)
   end
   local about = objective.estimators[name]
   if not about then
-    local names = {}
-    for each in pairs(objective.estimators) do
-      names[#names + 1] = each
-    end
+    local names = table.move(objective.names, 1, #objective.names, 1, {})
     table.sort(names)
     core.error(("svi: estimator must be one of '%s', got %s%s"):format(table.concat(names, "', '"),
       type(name) == "string" and "'" .. name .. "'" or type(name), options.suggestion(name, names)))
-  elseif about.least and self.particles < about.least then
+  elseif self.particles < about.least then
     core.error(("svi: estimator '%s' needs at least %d draws, got %d"):format(name, about.least, self.particles))
   end
 end
@@ -539,7 +527,7 @@ local function check_automatic(self)
   if about.constant or not plan.kind.law or plan.kind.finish then
     core.error(("svi: guide '%s' has the estimator%s, got '%s'"):format(plan.name, plan.kind.law
       and not plan.kind.finish
-      and "s 'elbo', 'sticking_the_landing', 'iwae', 'dreg' and 'renyi'" or " 'elbo'", self.estimator))
+      and "s " .. objective.named(function(each) return not each.constant end) or " 'elbo'", self.estimator))
   end
   local plate = about.nonlinear and plan.target:taken_in_parts()
   if plate then
@@ -625,8 +613,7 @@ svi.objects = { ["m:"] = model.recorder, ["model:"] = model.methods, ["trace:"] 
   ["fit:"] = methods, ["p:"] = posterior.methods }
 
 saved.restored_by(fit_file, function(path, given)
-  local o = {}
-  for name, v in pairs(given) do o[name] = v end
+  local o = options.merged(given)
   local m, guide = o.model, o.guide
   if not model.is(m) or guide == nil then
     core.error "restore: a fit needs its model and guide, {model =, guide =, data =}"

@@ -7,8 +7,9 @@ local core = require "penumbra.core"
 local bridge = require "penumbra.infer.bridge"
 local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
-local model = require "penumbra.infer.model"
+local recorder = require "penumbra.infer.recorder"
 local replay = require "penumbra.autodiff.replay"
+local trace = require "penumbra.infer.trace"
 
 local target = {}
 
@@ -98,8 +99,8 @@ end
 -- One run that finds the sites and their parts of the vector.
 local function explore(self, start)
   local layout, n = {}, 0
-  local t = model.run(self.model, self.args, { check = true, finite = true, locate = true, whole = true,
-    value = model.replaying(self.model,
+  local t = trace.run(self.model, self.args, { check = true, finite = true, locate = true, whole = true,
+    value = trace.replaying(self.model,
     function(m, site)
       if site.enumerable then
         m.enumerates = true
@@ -159,7 +160,7 @@ end
 -- What a latent site gets from the vector z, or from `parts` of it by name; adds the logarithm of its bijector's
 -- determinant to m.log_det. Discrete variables get theirs from the table `discrete`.
 local function values_from(self, z, parts, discrete)
-  return model.replaying(self.model, function(m, site)
+  return trace.replaying(self.model, function(m, site)
     local entry = self.layout[site.name]
     if not entry then
       if site.enumerable then
@@ -195,7 +196,7 @@ end
 
 -- Draws of the discrete variables given z and the data: table name -> value.
 local function draw_discrete(self, z, global)
-  local t = model.run(self.model, self.args, { value = values_from(self, z), enumerate = true, most = self.most,
+  local t = trace.run(self.model, self.args, { value = values_from(self, z), enumerate = true, most = self.most,
     whole = true })
   local values = enumeration.draw(t)
   for name in pairs(values) do
@@ -206,7 +207,7 @@ local function draw_discrete(self, z, global)
   return values
 end
 
---- How a run of the model gets its latent values from z: for `value` of model.run. Internal.
+--- How a run of the model gets its latent values from z: for `value` of trace.run. Internal.
 function methods:values_at(z)
   return values_from(self, z)
 end
@@ -227,7 +228,7 @@ local function run_at(self, z, more)
     how.enumerate, how.most = true, self.most
   end
   how.whole = self.whole or more and more.whole
-  return model.run(self.model, self.args, how)
+  return trace.run(self.model, self.args, how)
 end
 
 local function log_density(self, z, jacobian, whole, parts)
@@ -272,11 +273,11 @@ end
 --- that are not there.
 function methods:unconstrain(values, start)
   local parts = {}
-  model.run(self.model, self.args, { whole = true, value = function(_, site)
+  trace.run(self.model, self.args, { whole = true, value = function(_, site)
     if site.enumerable then
       return site.dist:sample()
     end
-    local value = model.given_value(values, site)
+    local value = recorder.given_value(values, site)
     local entry, b = self.layout[site.name], bijector_of(site, site.dist)
     if not value and start then
       local part = start:slice(1, entry.first, entry.last)
@@ -345,7 +346,7 @@ end
 function methods:draw_priors(n, generator)
   local function draw()
     local parts = {}
-    model.run(self.model, self.args, { whole = true, value = model.replaying(self.model, function(_, site)
+    trace.run(self.model, self.args, { whole = true, value = trace.replaying(self.model, function(_, site)
       if site.enumerable then
         return site.dist:sample({}, generator)
       end
@@ -372,7 +373,7 @@ end
 --- Internal.
 function methods:repeated(where)
   local first = self.trace
-  local again = model.run(self.model, self.args, { whole = true, value = model.replaying(self.model,
+  local again = trace.run(self.model, self.args, { whole = true, value = trace.replaying(self.model,
     function(_, site)
       return first.sites[site.name] and first.sites[site.name].value or site.dist:sample()
     end) })

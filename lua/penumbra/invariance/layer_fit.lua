@@ -31,9 +31,11 @@
 --- "conditional" objective is not a bound of the evidence: it pays for one pre-activation a node and fits all data.
 -- help: pn.invariance, methods fit
 local core = require "penumbra.core"
+local replay = require "penumbra.autodiff.replay"
 local layerwise = require "penumbra.invariance.layerwise"
 local options = require "penumbra.options"
 local perceptron = require "penumbra.nn.perceptron"
+local optim = require "penumbra.optim"
 
 local layer_fit = {}
 
@@ -114,12 +116,11 @@ end
 -- Fits loc and log_scale of layer l for inputs z, and gives the objective at the end.
 local function fit_layer(self, l, z, y)
   local s, o = self.layers[l], self.options
-  local optim = require "penumbra.optim"
   local loc, log_scale = core.param(s.loc), core.param(s.log_scale)
   s.loc, s.log_scale = loc, log_scale
   local n = y:size(1)
   local optimiser = optim.adam({ loc, log_scale }, { lr = o.lr })
-  local step = require "penumbra.autodiff.replay".compile(function(inputs, targets)
+  local step = replay.compile(function(inputs, targets)
     return (divergence(self, l, inputs) - expectation(self, l, inputs, targets)) / n
   end, { optimiser = optimiser })
   local sum, last = 0, math.max(1, o.steps // 10)

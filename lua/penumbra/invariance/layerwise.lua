@@ -8,6 +8,7 @@
 --- S) and no component is formed. Where z = 0 it is the prior: nothing was seen.
 -- help: none
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution"
 
 local layerwise = {}
 
@@ -123,7 +124,7 @@ local kind
 
 --- node_posterior{loc =, scale =, prior_loc = 0, prior_scale = 1, inputs =}: see pn.invariance.
 function layerwise.node_posterior(...)
-  kind = kind or require "penumbra.distribution".custom {
+  kind = kind or dist.custom {
     name = "node_posterior", support = "real_vector",
     parameters = {
       { "loc", event_ndim = 1 }, { "scale", constraint = "positive", event_ndim = 1 },

@@ -11,6 +11,7 @@
 --- only the diagonal is left.
 -- help: pn.invariance, methods q
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution"
 local options = require "penumbra.options"
 local own = require "penumbra.distribution.own"
 
@@ -193,7 +194,7 @@ function rank_one.dense(mean, covariance)
 end
 
 local function joint(self)
-  return require "penumbra.distribution".multivariate_normal { loc = self.loc, covariance_matrix = self.matrix }
+  return dist.multivariate_normal { loc = self.loc, covariance_matrix = self.matrix }
 end
 
 --- As above.
@@ -247,7 +248,7 @@ end
 function dense.kl(self, p)
   check_law(p, self.loc)
   local other = rank_one.is(p) and p:dense() or p
-  return require "penumbra.distribution".kl(joint(self), joint(other))
+  return dist.kl(joint(self), joint(other))
 end
 
 class.__index = core.namespace("a normal law", methods)

@@ -1,8 +1,9 @@
 --- Other weights with which a network computes the same: node permutations, and translations at one datum.
 -- help: none
 local core = require "penumbra.core"
+local matrix = require "penumbra.array.matrix"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local perceptron = require "penumbra.nn.perceptron"
 local translation = require "penumbra.invariance.translation"
 
@@ -76,7 +77,7 @@ function transform.permutation_matrix(sizes, orders)
   for k, n in ipairs(sizes) do
     options.whole(where, ("size %d"):format(k), n, 1)
   end
-  local kron = require "penumbra.array.matrix".kron
+  local kron = matrix.kron
   local order = check_orders(where, orders, table.move(sizes, 2, #sizes - 1, 1, {}))
   local nodes, blocks, total = {}, {}, 0
   for k, n in ipairs(sizes) do

@@ -6,9 +6,7 @@ local options = require "penumbra.options"
 
 local classification = {}
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- Classes as int64: floats that are whole numbers are classes, too.
 local function classes(where, y)

@@ -29,7 +29,7 @@ local ladder = require "penumbra.models.ladder"
 local likelihood = require "penumbra.nn.likelihood"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local switching_model = require "penumbra.models.switching_model"
 
 local arsgls = {}

@@ -19,7 +19,7 @@
 local core = require "penumbra.core"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local base_matrices = {}
 local methods = {}

@@ -44,27 +44,19 @@ local hybrid_path = require "penumbra.models.bnsde.hybrid_path"
 local metrics = require "penumbra.metrics"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local path_bound = require "penumbra.models.bnsde.path_bound"
 local path_forecast = require "penumbra.models.bnsde.path_forecast"
 local path_objective = require "penumbra.models.bnsde.path_objective"
 local path_training = require "penumbra.models.bnsde.path_training"
 local recording = require "penumbra.autodiff.recording"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 local trajectories = require "penumbra.models.bnsde.trajectories"
 
 local bnsde = {}
 local methods = {}
 
 -- ---- objectives ----
-
-local function with(known)
-  local all = {}
-  for _, list in ipairs { path_objective.options, known } do
-    for name, value in pairs(list) do all[name] = value end
-  end
-  return all
-end
 
 --- fit{data =, epochs =, ...}: trains on the trajectories of a batch (pn.train.fit) and returns its table.
 ---
@@ -86,8 +78,8 @@ end
 --- loss(batch [, {objective =, draws = 1, delta = 0.05, path_kl = "sum", num_data =, generator =}]): the objective of
 --- fit, 0-d, to be minimised; num_data: of how many trajectories the batch is a part (none more).
 function methods:loss(batch, given)
-  local o = options.check("loss", given, with { num_data = options.optional "number",
-    generator = options.optional "generator" })
+  local o = options.check("loss", given, options.merged(path_objective.options, { num_data = options.optional "number",
+    generator = options.optional "generator" }))
   local row, b = path_objective.row("loss", self, o), trajectories.read("loss", self, batch)
   o.num_data = options.whole("loss", "num_data", o.num_data or b.size, b.size)
   return path_objective.loss(self, b, row, o)

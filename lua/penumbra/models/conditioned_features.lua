@@ -14,7 +14,7 @@
 local core = require "penumbra.core"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 
 local conditioned_features = {}
 

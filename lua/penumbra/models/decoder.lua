@@ -15,7 +15,7 @@ local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
 local likelihood = require "penumbra.nn.likelihood"
 local nn = require "penumbra.nn"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local decoder = {}
 

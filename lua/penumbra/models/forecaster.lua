@@ -44,13 +44,13 @@ local data = require "penumbra.data"
 local metrics = require "penumbra.metrics"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local prepared_batch = require "penumbra.models.prepared_batch"
 local recording = require "penumbra.autodiff.recording"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 local window_training = require "penumbra.models.window_training"
 
-local forecaster = {}
+local forecaster = { constructors = {} } -- by name, as files have it: penumbra.restore knows them
 
 -- What a kind of model consists of, the table given to forecaster.class.
 local function kind_of(self)
@@ -77,13 +77,7 @@ end
 
 --- The options of a constructor called `where`, checked: those of all forecasters and `own`.
 function forecaster.options(where, given, own)
-  local known = {}
-  for _, list in ipairs { common, own } do
-    for name, value in pairs(list) do
-      known[name] = value
-    end
-  end
-  local o = options.check(where, given, known)
+  local o = options.check(where, given, options.merged(common, own))
   o.size = options.whole(where, "size", o.size, 1)
   for _, name in ipairs { "covariates", "series", "features" } do
     o[name] = options.whole(where, name, o[name], 0)
@@ -300,7 +294,7 @@ saved.restored_by(forecaster_file, function(path, given)
   end
   local o = saved.joined("restore", found.options, found.asked, given)
   return saved.make("restore", path, function()
-    local make = require("penumbra.models")[found.name]
+    local make = forecaster.constructors[found.name]
     local m = make and make(o)
     if not m or not kind_of(m) then
       core.error(("restore: there is no forecaster '%s'"):format(found.name))

@@ -11,7 +11,7 @@ local core = require "penumbra.core"
 local decoder = require "penumbra.models.decoder"
 local dist = require "penumbra.distribution"
 local nn = require "penumbra.nn"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local hierarchy = {}
 

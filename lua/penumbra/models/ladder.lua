@@ -10,7 +10,7 @@
 -- help: module
 local core = require "penumbra.core"
 local nn = require "penumbra.nn"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local ladder = {}
 

@@ -44,10 +44,10 @@ local named_beliefs = require "penumbra.fusion.named_beliefs"
 local nn = require "penumbra.nn"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 local source_data = require "penumbra.models.multisource.source_data"
 local source_network = require "penumbra.models.multisource.source_network"
 local source_objective = require "penumbra.models.multisource.source_objective"
@@ -62,17 +62,9 @@ local methods = {}
 local selecting = { observed = options.any(nil), sources = options.optional "table",
   targets = options.optional "table" }
 
-local function with(known)
-  local all = {}
-  for _, list in ipairs { selecting, known } do
-    for name, value in pairs(list) do all[name] = value end
-  end
-  return all
-end
-
 -- The options of a call and the prepared batch; sources and targets as lists of names.
 local function read(self, where, x, given, known, quick)
-  local o = options.check(where, given, with(known))
+  local o = options.check(where, given, options.merged(selecting, known))
   o.sources = source_data.names(where, self, o.sources, "sources")
   o.targets = source_data.names(where, self, o.targets, "targets")
   return source_data.read(where, self, x, o.observed, quick), o
@@ -189,14 +181,15 @@ function methods:bound(x, given)
     { each = each, elbo = sums.elbo / b.size, effective_sample_size = sums.ess / b.size })
 end
 
-local fit_options = with { data = options.required "table", epochs = options.required "number", batch_size = 128,
+local fit_options = options.merged(selecting, { data = options.required "table", epochs = options.required "number",
+  batch_size = 128,
   objective = options.any "hybrid", draws = 16, estimator = options.choice("iwae", "dreg"), lr = 1e-3,
   schedule = options.optional "function", optimiser = options.optional(), compile = true,
   generator = options.optional "generator", seed = options.optional "number",
   on_epoch = options.optional "function", validate = options.optional "function",
   validate_every = options.optional "number", patience = options.optional "number",
   checkpoint = options.optional "string", checkpoint_every = options.optional "number",
-  resume = options.optional "boolean", progress = options.any(false) }
+  resume = options.optional "boolean", progress = options.any(false) })
 
 --- fit{data =, epochs =, ...}: trains by minibatches (pn.train.fit), returns its table with `history`, the mean loss of
 --- each epoch.

@@ -17,9 +17,7 @@ local options = require "penumbra.options"
 
 local prepared_batch = {}
 
-local function shape_text(x)
-  return "[" .. table.concat(x:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- ---- reading ----
 

@@ -4,7 +4,7 @@
 local core = require "penumbra.core"
 local prepared_batch = require "penumbra.models.prepared_batch"
 local forecaster = require "penumbra.models.forecaster"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local residual_posterior = {}
 

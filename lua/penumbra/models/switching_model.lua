@@ -60,17 +60,9 @@ end
 
 --- class(name, more): the class of a model, for forecaster.new.
 function switching_model.class(name, more)
-  local all = { name = name, evidence = switching_system.evidence, filter = switching_system.filter,
-    advance = switching_system.advance, paths = switching_system.paths, phase = phase }
-  for key, value in pairs(more or {}) do
-    all[key] = value
-  end
-  all.methods = {}
-  for _, list in ipairs { switching_system.methods, more and more.methods or {} } do
-    for key, method in pairs(list) do
-      all.methods[key] = method
-    end
-  end
+  local all = options.merged({ name = name, evidence = switching_system.evidence, filter = switching_system.filter,
+    advance = switching_system.advance, paths = switching_system.paths, phase = phase }, more or {})
+  all.methods = options.merged(switching_system.methods, all.methods or {})
   return forecaster.class(all)
 end
 
@@ -90,13 +82,7 @@ end
 
 --- checked(where, given, own): the options of a model, checked: those of forecasters, those above and `own`.
 function switching_model.checked(where, given, own)
-  local all = {}
-  for _, list in ipairs { switching_model.options, own or {} } do
-    for name, rule in pairs(list) do
-      all[name] = rule
-    end
-  end
-  local o = forecaster.options(where, given, all)
+  local o = forecaster.options(where, given, options.merged(switching_model.options, own or {}))
   for _, name in ipairs { "switches", "base", "transition_hidden", "num_particles" } do
     o[name] = options.whole(where, name, o[name], 1)
   end

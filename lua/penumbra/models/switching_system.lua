@@ -16,6 +16,7 @@
 --- series forecasting, with the errata that the comments here name.
 -- help: module, methods m
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local forecaster = require "penumbra.models.forecaster"
 local ladder = require "penumbra.models.ladder"
 local machine = require "penumbra.smc.machine"
@@ -427,17 +428,12 @@ function methods:filtered(batch, given)
   local b = prepared_batch.read("filtered", self, batch)
   local lists = { mean = {}, variance = {}, state_mean = {}, state_variance = {}, effective_sample_size = {},
     increments = {} }
-  local before = core.set_no_grad(true)
-  local ok, why = pcall(go_on, self, nil, b, { generator = o.generator }, function(t, pass, state, m, increment)
+  recording.off(go_on, self, nil, b, { generator = o.generator }, function(t, pass, state, m, increment)
     lists.mean[t], lists.variance[t] = emission_moments(self, pass, state, m)
     lists.state_mean[t], lists.state_variance[t] = matched(pass.machine:weights(), state.mean,
       state.cov:diagonal())
     lists.effective_sample_size[t], lists.increments[t] = pass.machine:effective_sample_size(), increment
   end)
-  core.set_no_grad(before)
-  if not ok then
-    error(why, 0)
-  end
   local out = {}
   for name, list in pairs(lists) do
     out[name] = core.stack(list, 1)

@@ -30,6 +30,7 @@
 --- Wierstra 2014; Burda, Grosse & Salakhutdinov 2016; Soenderby et al. 2016; Sohn, Lee & Yan 2015; Kingma et al. 2016.
 -- help: pn.models, public
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local data = require "penumbra.data"
 local decoder = require "penumbra.models.decoder"
 local estimate = require "penumbra.estimate"
@@ -40,9 +41,9 @@ local network_posterior = require "penumbra.models.network_posterior"
 local nn = require "penumbra.nn"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local replay = require "penumbra.autodiff.replay"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 local train = require "penumbra.train"
 
 local vae = {}
@@ -173,12 +174,7 @@ function methods:bound(x, given)
           return (log_weights(self, a, b, k))
         end)
       end)
-      local before = core.set_no_grad(true)
-      local ok, log_w = pcall(weigh, table.unpack { batch, c })
-      core.set_no_grad(before)
-      if not ok then
-        error(log_w, 0)
-      end
+      local log_w = recording.off(weigh, table.unpack { batch, c })
       stream:add(log_w)
       left = left - k
     end
@@ -276,17 +272,6 @@ end
 
 -- ---- latents and data ----
 
--- Runs f without a graph.
-local function quietly(f)
-  local before = core.set_no_grad(true)
-  local result = table.pack(pcall(f))
-  core.set_no_grad(before)
-  if not result[1] then
-    error(result[2], 0)
-  end
-  return table.unpack(result, 2, result.n)
-end
-
 -- One level as its tensor, several as a list.
 local function unlisted(z)
   return #z == 1 and z[1] or z
@@ -299,7 +284,7 @@ function methods:encode(x, given)
   if o.draws then
     options.whole("encode", "draws", o.draws, 1)
   end
-  return quietly(function()
+  return recording.off(function()
     return unlisted(self.latents:run(self.likelihood:given(x), o.condition, { draws = o.draws, mean = not o.draws }).z)
   end)
 end
@@ -365,7 +350,7 @@ function methods:generate(n, given)
   options.whole("generate", "n", n, 1)
   local o = options.check("generate", given, { condition = options.optional "tensor", sample = false })
   local c = checked_condition(self, "generate", o.condition, n)
-  return quietly(function()
+  return recording.off(function()
     local z = self.latents:generate(n, c)
     local law = self.likelihood(beside(z[1], c))
     return o.sample and law:sample() or self.likelihood:expected(law), z
@@ -375,7 +360,7 @@ end
 --- reconstruct(x [, {condition =}]): the mean of p(x | z) at the posterior mean of z, [B, data].
 function methods:reconstruct(x, given)
   local o = read(self, "reconstruct", x, given, {})
-  return quietly(function()
+  return recording.off(function()
     local z = self.latents:run(self.likelihood:given(x), o.condition, { mean = true }).z
     return self.likelihood:expected(self.likelihood(beside(z[1], o.condition)))
   end)
@@ -422,7 +407,7 @@ function methods:impute(x, observed, given)
       observed:dtype(), table.concat(observed:shape(), ", ")))
   end
   local c, labels = o.condition, self.kind == "categorical"
-  return quietly(function()
+  return recording.off(function()
     local start = self.latents:generate(x:size(1), c)
     local s = { z = start, x = core.where(observed, x, self.likelihood(beside(start[1], c)):sample()) }
     local values, sum, taken = {}, nil, 0

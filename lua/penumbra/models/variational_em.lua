@@ -14,6 +14,7 @@
 --- is factor analysis. Neal & Hinton 1998; options of decoders as in penumbra.models.vae.
 -- help: pn.models, public
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local data = require "penumbra.data"
 local decoder = require "penumbra.models.decoder"
 local dist = require "penumbra.distribution"
@@ -23,9 +24,9 @@ local infer = require "penumbra.infer"
 local nn = require "penumbra.nn"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local replay = require "penumbra.autodiff.replay"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 
 local variational_em = {}
 
@@ -169,8 +170,7 @@ function methods:bound(x, given)
   local o = options.check("bound", given, { draws = 1000, steps = 300 })
   local draws = options.whole("bound", "draws", o.draws, 1)
   local phi = inferred(self, "bound", x, { steps = o.steps, lr = infer_options.lr, draws = infer_options.draws })
-  local before = core.set_no_grad(true)
-  local ok, stream = pcall(function()
+  local stream = recording.off(function()
     local q, s, left = decoder.normal_law(phi), infer.stream { draws = draws }, draws
     while left > 0 do
       local k = math.min(left, 50)
@@ -180,10 +180,6 @@ function methods:bound(x, given)
     end
     return s
   end)
-  core.set_no_grad(before)
-  if not ok then
-    error(stream, 0)
-  end
   local each = stream:log_mean()
   local error_of = stream:standard_error():square():sum():sqrt():item() / x:size(1)
   return estimate.new(each:mean():item(), error_of, { each = each, elbo = stream:elbo():mean():item() })

@@ -47,7 +47,7 @@ local forecaster = require "penumbra.models.forecaster"
 local metrics = require "penumbra.metrics"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local prepared_batch = require "penumbra.models.prepared_batch"
 local recording = require "penumbra.autodiff.recording"
 local residual_posterior = require "penumbra.models.residual_posterior"
@@ -291,8 +291,7 @@ end
 function methods:amortised_posterior()
   local function widen(factor)
     factor = options.whole("widened", "factor", factor, 1)
-    local o, hidden = {}, by_network(self.given, "hidden", { 32 })
-    for name, value in pairs(self.given) do o[name] = value end
+    local o, hidden = options.merged(self.given), by_network(self.given, "hidden", { 32 })
     for _, name in ipairs { "initial", "disturbance", "prefix" } do
       local wide = {}
       for k, size in ipairs(hidden[name]) do wide[k] = size * factor end

@@ -27,7 +27,7 @@ local form = require "penumbra.form"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local prepared_batch = require "penumbra.models.prepared_batch"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local replay = require "penumbra.autodiff.replay"
 
 local window_training = {}

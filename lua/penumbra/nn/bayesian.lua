@@ -31,16 +31,15 @@
 --- posterior; net:become_prior() makes it the prior of what follows. net:predict(x, {draws = 100}) gives draws.
 -- help: pn.nn
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution"
+local mode = require "penumbra.nn.mode"
+local network = require "penumbra.nn.network"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local prior_rules = require "penumbra.nn.unit_variance"
 local weight_noise = require "penumbra.nn.weight_noise"
 
 local bayesian = {}
-
-local function dist()
-  return require "penumbra.distribution"
-end
 
 -- ---- priors ----
 
@@ -51,8 +50,8 @@ local function as_prior(v, name)
     if not (v > 0) then
       core.error(("bayesian: prior of '%s' must have a positive scale, got %s"):format(name, v))
     end
-    return dist().normal(0, v)
-  elseif not dist().is(v) then
+    return dist.normal(0, v)
+  elseif not dist.is(v) then
     core.error(("bayesian: prior of '%s' must be a distribution, a scale or false, got %s"):format(name, type(v)))
   end
   return v
@@ -61,9 +60,9 @@ end
 -- The prior of one parameter, from what the option says.
 local function choose_prior(given, name, p, scales)
   if given == nil then
-    return dist().normal(0, 1)
+    return dist.normal(0, 1)
   elseif given == "unit_variance" then
-    return dist().normal(0, scales[name])
+    return dist.normal(0, scales[name])
   elseif type(given) == "function" then
     return as_prior(given(name, p), name)
   elseif type(given) == "table" then
@@ -76,9 +75,7 @@ local function choose_prior(given, name, p, scales)
   return as_prior(given, name)
 end
 
-local function shape_text(shape)
-  return "[" .. table.concat(shape, ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- d in the parameter's dtype, where its shape fits.
 local function fitted(d, name, p)
@@ -164,7 +161,7 @@ local function last_generator(...)
 end
 
 local function forward(self, ...)
-  if require "penumbra.nn".mode() == "mean" then
+  if mode.mode() == "mean" then
     return self.net(...)
   end
   return drawn(self, last_generator(...))(...)
@@ -175,7 +172,7 @@ local closed -- name of a prior -> "finite", "infinite", where its divergence fr
 local function closed_form()
   if not closed then
     closed = {}
-    for _, pair in ipairs(dist().kl_pairs()) do
+    for _, pair in ipairs(dist.kl_pairs()) do
       if pair[1] == "normal" then
         closed[pair[2]] = pair.infinite and "infinite" or "finite"
       end
@@ -195,14 +192,14 @@ end
 -- Monte Carlo over draws of q where no formula is known.
 local function divergence(q, p, draws)
   if closed_form()[p.name] then
-    return dist().kl(q, p):sum()
+    return dist.kl(q, p):sum()
   end
   local x = q:rsample { draws }
   return (q:log_prob(x) - p:log_prob(x)):sum() / draws
 end
 
 local function normal(loc, log_scale)
-  return dist().normal(loc, log_scale:exp())
+  return dist.normal(loc, log_scale:exp())
 end
 
 local function kl(self)
@@ -250,8 +247,7 @@ local spec = {
 }
 
 local function check_net(net)
-  local nn = require "penumbra.nn"
-  if not nn.is_network(net) then
+  if not mode.is_network(net) then
     core.error("bayesian: network must be a layer, a sequential or a module, got " .. type(net))
   end
   local named = parameters.named(net)
@@ -291,7 +287,7 @@ end
 --- bayesian(network [, {prior =, estimator =, posterior_scale =, draws =}]): the network with a normal posterior over
 --- each parameter (pn.help "penumbra.nn.bayesian").
 function bayesian.bayesian(net, given)
-  local nn, o = require "penumbra.nn", check_options(given)
+  local o = check_options(given)
   local named = check_net(net)
   local self = { net = net, log_scale = {}, priors = {}, names = {} }
   local scales = (o.prior == "unit_variance" or o.posterior_scale == "unit_variance") and prior_rules.scales(net) or {}
@@ -315,7 +311,7 @@ function bayesian.bayesian(net, given)
   end
   self.forward, self.kl, self.moments = forward, kl, propagate
   self.posterior, self.become_prior = methods.posterior, methods.become_prior
-  return nn.module(self)
+  return network.module(self)
 end
 
 local own_priors = setmetatable({}, { __mode = "k" }) -- those that become_prior made
@@ -330,7 +326,7 @@ function methods.become_prior(self)
       p.loc:set(q:mean())
       p.scale:set(q:stddev())
     else
-      p = dist().normal(core.buffer(q:mean()), core.buffer(q:stddev()))
+      p = dist.normal(core.buffer(q:mean()), core.buffer(q:stddev()))
       self.priors[name], own_priors[p] = p, true
     end
   end

@@ -30,8 +30,10 @@
 --- curvature follow by automatic differentiation.
 -- help: pn.nn.likelihood, methods
 local core = require "penumbra.core"
+local matrix = require "penumbra.array.matrix"
 local options = require "penumbra.options"
 local recording = require "penumbra.autodiff.recording"
+local dist = require "penumbra.distribution"
 local rows = require "penumbra.nn.likelihood_rows"
 
 local likelihood = {}
@@ -344,7 +346,7 @@ end
 -- Nodes and weights of Gauss-Hermite quadrature for a standard normal: eigenvalues of the Jacobi matrix and the squares
 -- of the first components of its eigenvectors. Golub & Welsch 1969.
 local function hermite(n, dtype)
-  local off = require("penumbra.array.matrix").diag(core.arange(1, n):to "float64":sqrt(), 1)
+  local off = matrix.diag(core.arange(1, n):to "float64":sqrt(), 1)
   local x, vectors = (off + off:t()):eigh()
   return x:to(dtype), vectors:select(1, 1):square():to(dtype)
 end
@@ -387,7 +389,7 @@ function methods:predictive(mean, variance)
   elseif self.row.targets == "binary" and self.row.probabilities then
     local x, w = hermite(64, mean:dtype())
     local p = self.row.probabilities(mean + variance:sqrt() * leading(x, mean), self.parameters)
-    return require("penumbra.distribution").bernoulli { probs = (p * leading(w, mean)):sum(1) }
+    return dist.bernoulli { probs = (p * leading(w, mean)):sum(1) }
   end
   return core.error(("predictive: none is known for %s, draw outputs instead"):format(self.name))
 end

@@ -26,11 +26,8 @@
 ---   kernel         true: pn_gaussian_sites has it by this name
 -- help: pn.nn.likelihood
 local core = require "penumbra.core"
-
-local dist = setmetatable({}, { __index = function(t, name) -- loaded where the first is made
-  t[name] = require "penumbra.distribution"[name]
-  return t[name]
-end })
+local array = require "penumbra.array"
+local dist = require "penumbra.distribution"
 
 local HALF_LOG_2PI <const> = 0.5 * math.log(2 * math.pi)
 
@@ -179,7 +176,7 @@ rows.categorical = {
     return dist.categorical { logits = h.logits }
   end,
   prepare = function(y, p, dtype)
-    return require("penumbra.array").one_hot(y, p.classes, dtype)
+    return array.one_hot(y, p.classes, dtype)
   end,
   value = function(y, f)
     return (y * f):sum(-1) - f:logsumexp(-1)

@@ -2,29 +2,40 @@
 --- alone, and pn.continual, whose data have sites there.
 -- help: none
 local core = require "penumbra.core"
+local constructors = require "penumbra.nn.layer"
+local mode = require "penumbra.nn.mode"
 
 local perceptron = {}
 
 -- Layers that treat every element alike, and hold nothing.
-local elementwise = {}
-for name in ("elu gelu hard_sigmoid hard_tanh leaky_relu relu selu sigmoid silu softplus softsign tanh"):gmatch "%S+" do
-  elementwise[name] = true
+local elementwise, functions = {}, { "abs", "atan", "cos", "erf", "exp", "ndtr", "sin", "square" }
+for _, row in ipairs(core.layer_rows()) do
+  if row.activation then
+    elementwise[row.name] = row
+    functions[#functions + 1] = core[row.name] and row.name or nil
+  end
 end
 
 -- Functions of pn of that kind, by what they are called.
 local function function_name(f)
-  for name in ("abs atan cos erf exp ndtr relu sigmoid sin softplus square tanh"):gmatch "%S+" do
+  for _, name in ipairs(functions) do
     if core[name] == f then
       return name
     end
   end
 end
 
+--- sloped(part): the layer of an activation, or of the function of pn of its name, if passes know its slope; or nil.
+function perceptron.sloped(part)
+  local kind = type(part) == "function" and function_name(part) or type(part) == "userdata" and part:type()
+  local row = elementwise[kind]
+  return row and row.slope and (type(part) == "userdata" and part or constructors[kind]()) or nil
+end
+
 --- read(where, net): list of its linear layers in order, {layer =, weight =, bias =, weight_name =, bias_name =, apply
 --- =}, apply a list of what follows the layer; raises for every other network.
 function perceptron.read(where, net)
-  local nn = require "penumbra.nn"
-  if not nn.is_network(net) then
+  if not mode.is_network(net) then
     core.error(("%s: network must be a sequential of linear layers and activations, got %s"):format(where, type(net)))
   end
   local list = type(net) == "userdata" and { net } or net

@@ -2,7 +2,9 @@
 --- by one batch and the result.
 -- help: pn.nn, quiet
 local core = require "penumbra.core"
+local mode = require "penumbra.nn.mode"
 local options = require "penumbra.options"
+local recording = require "penumbra.autodiff.recording"
 
 local predict = {}
 
@@ -34,13 +36,12 @@ local function add(state, y)
 end
 
 local function run(net, x, o)
-  local nn = require "penumbra.nn"
   local first, second = {}, {}
   for from = 1, math.max(1, x:size(1)), o.batch_size do
     local part = x:size(1) > o.batch_size and x:slice(1, from, math.min(from + o.batch_size - 1, x:size(1))) or x
     local list, state = {}, { n = 0 }
     for s = 1, o.draws do
-      local y = nn.mode(o.mode, net, part, o.generator)
+      local y = mode.mode(o.mode, net, part, o.generator)
       if o.moments then add(state, y) else list[s] = y end
     end
     if o.moments then
@@ -64,10 +65,10 @@ function predict.predict(net, x, given)
   check_input(x)
   options.whole("predict", "draws", o.draws, 1)
   options.whole("predict", "batch_size", o.batch_size, 1)
-  if not require "penumbra.nn".is_network(net) and type(net) ~= "function" then
+  if not mode.is_network(net) and type(net) ~= "function" then
     core.error("predict: network must be a layer, a sequential, a module or a function, got " .. type(net))
   end
-  return require "penumbra".no_grad(run, net, x, o)
+  return recording.off(run, net, x, o)
 end
 
 return predict

@@ -33,7 +33,7 @@
 -- help: module
 local core = require "penumbra.core"
 local form = require "penumbra.form"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local torch_layout = {}
 
@@ -241,5 +241,7 @@ function torch_layout.load_state(x, state, names)
   end
   return x
 end
+
+parameters.layouts.torch = torch_layout
 
 return torch_layout

@@ -3,7 +3,9 @@
 --- standard normal x; the first layer sees standardised data, c = 1.
 -- help: pn.nn, quiet
 local core = require "penumbra.core"
-local parameters = require "penumbra.nn.parameters"
+local layer_by_name = require "penumbra.nn.layer"
+local mode = require "penumbra.nn.mode"
+local parameters = require "penumbra.parameters"
 
 local unit_variance = {}
 
@@ -30,17 +32,16 @@ local known = {
 --- activation_variance(f): the variance of f(x) for standard normal x; f a function of a tensor, an activation layer,
 --- or a name: "tanh", "relu", "sigmoid", "softplus", "elu", "leaky_relu", "erf", "sin", "identity" ...
 function unit_variance.activation_variance(f)
-  local nn = require "penumbra.nn"
   if type(f) == "string" then
     if known[f] then
       return known[f]
     end
     for _, row in ipairs(core.layer_rows()) do
-      f = row.name == f and #row.sizes == 0 and nn[f]() or f
+      f = row.name == f and #row.sizes == 0 and layer_by_name[f]() or f
     end
     f = type(f) == "string" and core.methods[f] or f
   end
-  if type(f) ~= "function" and not nn.is_network(f) then
+  if type(f) ~= "function" and not mode.is_network(f) then
     core.error("activation_variance: f must be a function of a tensor, an activation layer or its name, got "
       .. (type(f) == "string" and "'" .. f .. "'" or type(f)))
   end
@@ -64,12 +65,12 @@ end
 --- scales(network): table name -> standard deviation of the prior, for a sequential of layers and activations: of
 --- weights sqrt(1 / (N c)), of biases the same as their weight's.
 function unit_variance.scales(net)
-  local nn, result, before = require "penumbra.nn", {}, 1
+  local result, before = {}, 1
   local layers = getmetatable(net) ~= "penumbra.layer" and net or { net }
   local names = {}
   for _, entry in ipairs(parameters.named(net)) do names[core.identity(entry[2])] = entry[1] end
   for _, layer in ipairs(layers) do
-    local is_layer = nn.is_network(layer) and type(layer) == "userdata"
+    local is_layer = mode.is_network(layer) and type(layer) == "userdata"
     if is_layer and layer:num_parameters() > 0 then
       local scale = (fans(layer) * before) ^ -0.5
       for _, entry in ipairs(layer:own_parameters()) do result[names[core.identity(entry[2])]] = scale end

@@ -5,6 +5,7 @@
 --- is certain.
 -- help: nowhere
 local core = require "penumbra.core"
+local network = require "penumbra.nn.network"
 local recurrent = require "penumbra.nn.recurrent_noise"
 
 local noise = {}
@@ -203,7 +204,7 @@ function noise.stand_in(layer, scales, how, generator)
   else
     fields.forward = function(_, x, own) return f(s, x, own or generator) end
   end
-  return require "penumbra.nn".module(fields)
+  return network.module(fields)
 end
 
 return noise

@@ -40,8 +40,10 @@
 -- help: pn.pac
 local core = require "penumbra.core"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local recording = require "penumbra.autodiff.recording"
+local dist = require "penumbra.distribution"
+local nn = require "penumbra.nn"
 local risk_bounds = require "penumbra.pac.risk_bounds"
 local split_data = require "penumbra.pac.split_data"
 
@@ -113,7 +115,6 @@ end
 
 -- KL(Q || P) in float64.
 local function divergence(net)
-  local dist = require "penumbra.distribution"
   local known, total = {}, 0
   for _, pair in ipairs(dist.kl_pairs()) do known[pair[1] .. " " .. pair[2]] = true end
   for _, name in ipairs(net.names) do
@@ -200,7 +201,7 @@ local function measured(net, x, y, losses, o)
     for from = 1, n, o.batch_size do
       local last = math.min(from + o.batch_size - 1, n)
       if o.weights == "all" then o.generator:set_state(state) end
-      local f = require "penumbra.nn".mode("evaluation", net, x:slice(1, from, last), o.generator)
+      local f = nn.mode("evaluation", net, x:slice(1, from, last), o.generator)
       after = o.generator:state()
       for k, loss in ipairs(losses) do
         sums[k] = sums[k] + loss.f(f, y:slice(1, from, last)):sum():item()

@@ -1,6 +1,7 @@
 --- Data in two parts, one for the prior and one for the certificate, and whether a part has rows that a prior saw.
 -- help: pn.pac, quiet
 local core = require "penumbra.core"
+local array_order = require "penumbra.array.order"
 local options = require "penumbra.options"
 
 local split_data = {}
@@ -63,7 +64,7 @@ function split_data.common(a, b)
   elseif a[1]:numel() // a[1]:size(1) ~= b[1]:numel() // b[1]:size(1) then
     return 0
   end
-  return math.tointeger(require("penumbra.array.order").isin(marks(b), marks(a)):to("float64"):sum():item())
+  return math.tointeger(array_order.isin(marks(b), marks(a)):to("float64"):sum():item())
 end
 
 return split_data

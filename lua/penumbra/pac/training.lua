@@ -27,9 +27,10 @@
 local bayesian = require "penumbra.nn.bayesian"
 local certificate = require "penumbra.pac.certificate"
 local core = require "penumbra.core"
+local nn = require "penumbra.nn"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local risk_bounds = require "penumbra.pac.risk_bounds"
 local split_data = require "penumbra.pac.split_data"
 local train = require "penumbra.train"
@@ -45,7 +46,6 @@ local known = { bound = "quadratic", bound_options = options.optional "table", d
 
 local function check(net, data, given)
   local o = options.check(WHERE, given, known)
-  local nn = require "penumbra.nn"
   if not nn.is_network(net) or parameters.kl { net } or #parameters.named(net) == 0 then
     core.error(WHERE
       .. ": network must be a layer, a sequential or a module with parameters and no posterior of its own")

@@ -5,7 +5,9 @@
 ---     pn.plot.save("trace.svg", pn.plot.filter_trace(machine:trace(), {num_particles = 500}), {columns = 1})
 -- help: pn.plot, quiet
 local core = require "penumbra.core"
+local metrics = require "penumbra.metrics"
 local options = require "penumbra.options"
+local plot = require "penumbra.plot.panel"
 
 local chart = {}
 
@@ -26,7 +28,7 @@ local function to_panel(o, marks)
   for name in pairs(PANEL) do
     marks[name] = o[name]
   end
-  return require("penumbra.plot").panel(marks)
+  return plot.panel(marks)
 end
 
 -- ---- colours ----
@@ -66,7 +68,7 @@ local function law_of(where, o)
     end
     draws = draws:detach():to "float64"
     return function(p)
-      return require("penumbra.metrics").quantiles(draws, { p })[1]
+      return metrics.quantiles(draws, { p })[1]
     end, draws:size(2)
   end
   local mean = vector(where, "mean", o.mean)
@@ -121,7 +123,6 @@ local fan_options = with_panel { draws = options.optional(), mean = options.opti
 --- and those of pn.plot.panel: title, x_label, y_label, x_range, y_range, x_log, y_log, legend, legend_title.
 function chart.fan_chart(given)
   local where = "fan_chart"
-  local plot = require "penumbra.plot"
   local o = options.check(where, given, fan_options)
   local quantile, steps = law_of(where, o)
   local x = o.x ~= nil and vector(where, "x", o.x, steps) or core.arange(1, steps + 1, { dtype = "float64" })
@@ -193,7 +194,6 @@ end
 --- batch; x_label = "step".
 function chart.filter_trace(trace, given)
   local where = "filter_trace"
-  local plot = require "penumbra.plot"
   options.argument(where, "trace", trace, "table")
   local o = options.check(where, given, trace_options)
   o.filter = options.whole(where, "filter", o.filter, 1)
@@ -243,7 +243,6 @@ end
 
 -- Observed shares of bins by their confidence with two standard errors by their counts, and the diagonal.
 local function calibration_panel(where, bins, more)
-  local plot = require "penumbra.plot"
   options.argument(where, "bins", bins, "table")
   local x, y, low, high = {}, {}, {}, {}
   for k, bin in ipairs(bins) do
@@ -275,7 +274,6 @@ end
 --- metrics.calibration_curve's bins as a list of two panels: how often class 1 is there by the probability that it was
 --- given, with two standard errors, and how many data each bin has.
 function chart.calibration_curve(bins)
-  local plot = require "penumbra.plot"
   local curve = calibration_panel("plot.calibration_curve", bins, { x_label = "probability of class 1",
     y_label = "share of class 1" })
   local x, counts = {}, {}
@@ -290,7 +288,6 @@ local curve_options = { label = options.optional "string" }
 
 --- metrics.roc's curve with the diagonal of chance and its area: a panel.
 function chart.roc(curve, given)
-  local plot = require "penumbra.plot"
   options.argument("plot.roc", "curve", curve, "table")
   local o = options.check("plot.roc", given, curve_options)
   options.argument("plot.roc", "curve.false_positive", curve.false_positive, "tensor")
@@ -310,7 +307,6 @@ local confusion_options = { names = options.optional "table", title = options.op
 --- the classes, title.
 function chart.confusion(counts, given)
   local where = "plot.confusion"
-  local plot = require "penumbra.plot"
   options.argument(where, "counts", counts, "tensor")
   local o = options.check(where, given, confusion_options)
   local k = counts:size(1)
@@ -349,7 +345,6 @@ end
 --- Pictures of metrics.ood's result, a list of two panels: distribution functions of the entropy of the predictions
 --- inside and outside, between 0 and log K, and the curve of the receiver operating characteristic.
 function chart.ood(result)
-  local plot = require "penumbra.plot"
   options.argument("plot.ood", "result", result, "table")
   options.argument("plot.ood", "result.entropies", result.entropies, "table")
   options.argument("plot.ood", "result.roc", result.roc, "table")
@@ -373,7 +368,6 @@ local history_options = { x_label = "epoch", log = false }
 --- logarithmic axis).
 function chart.history(run, given)
   local where = "plot.history"
-  local plot = require "penumbra.plot"
   options.argument(where, "run", run, "table")
   local o = options.check(where, given, history_options)
   options.argument(where, "run.history", run.history, "table")

@@ -4,8 +4,13 @@
 local core = require "penumbra.core"
 local help_entries = require "penumbra.shell.help_entries"
 local ideas = require "penumbra.shell.ideas"
+local layout = require "penumbra.layout"
+local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
-local layout = require "penumbra.shell.layout"
+local pn = require "penumbra"
+local pretty = require "penumbra.shell.pretty"
+local svi = require "penumbra.infer.svi"
+local words = require "penumbra.words"
 
 local M = {}
 local entries, inner = help_entries.list, help_entries.inner
@@ -200,7 +205,6 @@ end
 
 -- What a word of many functions' options means, or has been called since; nil for any other word.
 local function option_word(word)
-  local words = require "penumbra.words"
   if words.called[word] then
     return ("%s, as an option, is called %s"):format(word, table.concat(words.called[word], " or "))
   end
@@ -269,7 +273,6 @@ end
 
 -- The qualified names of fields of pn and its parts that are `value`.
 local function names_of(value)
-  local pn = require "penumbra"
   local list = {}
   local function look(t, prefix)
     for key, v in next, t do
@@ -295,7 +298,7 @@ local function names_of(value)
   if #list == 0 then look(core.methods, "x:") end
   if #list == 0 then look(core.distribution_methods, "d:") end
   if #list == 0 then look(core.bijector_methods, "b:") end
-  for name, methods in pairs(#list == 0 and require("penumbra.infer.svi").objects or {}) do look(methods, name) end
+  for name, methods in pairs(#list == 0 and svi.objects or {}) do look(methods, name) end
   table.sort(list)
   return list
 end
@@ -307,6 +310,11 @@ function M.signature(f)
   local found = names[1] and find(names[1])
   return found and found[1] and found[1].title
 end
+
+pretty.signature = M.signature
+
+-- What m is in pn.model(function(m) ... end), to complete its methods.
+M.recorder = model.recorder
 
 -- Where an object comes from: the module whose documented methods agree best with its own (by Jaccard's index), and the
 -- functions there that a script calls.
@@ -347,11 +355,11 @@ local function about_object(value)
     if found[1] then lines[2] = tell(found) end
   end
   local names = {}
-  for method in pairs(require("penumbra.shell.pretty").methods(value) or {}) do
+  for method in pairs(pretty.methods(value) or {}) do
     if type(method) == "string" and not method:match "^_" then names[#names + 1] = method end
   end
   table.sort(names)
-  local made = type(value) == "table" and origin(require("penumbra.shell.pretty").methods(value) or {})
+  local made = type(value) == "table" and origin(pretty.methods(value) or {})
   if made then lines[#lines + 1] = layout.fill(made, "", "", width) end
   if #names > 0 then
     lines[#lines + 1] = layout.fill("Its methods: " .. table.concat(names, ", ") .. ".", "", "", width)
@@ -365,16 +373,16 @@ function M.text(...)
   if select("#", ...) == 0 then return about_all() end
   local x = ...
   if type(x) == "string" then return about_name(x) end
-  if rawequal(x, require "penumbra") then return about_name "pn" end
+  if rawequal(x, pn) then return about_name "pn" end
   if type(x) == "function" or type(x) == "table" then
     local names = names_of(x)
     if names[1] then return about_name(names[1]) end
     if type(x) == "function" then
-      return require("penumbra.shell.pretty").format(x) .. "\n\nNo help: this function is not part of Penumbra."
+      return pretty.format(x) .. "\n\nNo help: this function is not part of Penumbra."
     end
   end
   if type(x) == "userdata" or type(x) == "table" and getmetatable(x) ~= nil then return about_object(x) end
-  return ("a %s: %s"):format(type(x), require("penumbra.shell.pretty").format(x))
+  return ("a %s: %s"):format(type(x), pretty.format(x))
 end
 
 -- Calls f with the width of the terminal.
@@ -390,9 +398,9 @@ end
 local function about_variable(name, value)
   local text
   if type(value) == "string" then
-    text = "a string: " .. require("penumbra.shell.pretty").format(value)
+    text = "a string: " .. pretty.format(value)
   elseif type(value) == "function" and #names_of(value) == 0 then
-    text = "a function of yours: " .. require("penumbra.shell.pretty").format(value)
+    text = "a function of yours: " .. pretty.format(value)
   else
     text = M.text(value)
   end

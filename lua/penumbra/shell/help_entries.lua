@@ -2,7 +2,10 @@
 --- came with it, and from penumbra.shell.reference. Internal to penumbra.shell.help.
 -- help: nowhere
 local core = require "penumbra.core"
-local layout = require "penumbra.shell.layout"
+local example_of = require "penumbra.shell.example"
+local layout = require "penumbra.layout"
+local pn = require "penumbra"
+local reference = require "penumbra.shell.reference"
 
 -- An entry: title (one line: how it is called), name (last word), qualified, kind, text.
 local index -- list of entries, built on first use
@@ -145,14 +148,14 @@ local function row_text(row, method)
     if row.differentiable == false then add "No gradient flows through." end
   end
   if row.source and row.source ~= "" then add("Source: %s.", row.source) end
-  local example, short = require("penumbra.distribution.example").lines(row)
+  local example, short = example_of.lines(row)
   if short then table.insert(lines, 2, "    " .. short) end
   if example then lines[#lines + 1] = "Example:\n  " .. table.concat(example, "\n  ") end
   return table.concat(lines, "\n")
 end
 
 local function add_rows(list)
-  for _, row in ipairs(require("penumbra").rows()) do
+  for _, row in ipairs(pn.rows()) do
     if not row.hidden and row.doc then
       local home = homes[row.kind]
       local method = row.kind == "op" and core.methods[row.name] ~= nil
@@ -193,7 +196,7 @@ end
 
 -- The namespace of a name such as "pn.smc.kalman", or nil.
 local function namespace_at(home)
-  local part = require "penumbra"
+  local part = pn
   for name in home:gmatch "%.([%w_]+)" do part = type(part) == "table" and part[name] or nil end
   return part
 end
@@ -290,7 +293,7 @@ end
 
 local function add_reference(list)
   local entry, first = nil, #list + 1
-  for line in require("penumbra.shell.reference"):gmatch "[^\n]+" do
+  for line in reference:gmatch "[^\n]+" do
     if line:match "^%s" then
       entry.text = (entry.text and entry.text .. "\n" or "") .. line:sub(3)
     else
@@ -329,7 +332,6 @@ end
 
 -- Functions that have a second name: pn.save is pn.data.save_safetensors.
 local function add_aliases(list)
-  local pn = require "penumbra"
   local by_name, by_value = {}, {}
   for _, e in ipairs(list) do by_name[e.qualified] = e end
   local function each(visit)

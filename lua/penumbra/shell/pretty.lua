@@ -5,6 +5,9 @@ local core = require "penumbra.core"
 
 local pretty = {}
 
+--- How a function of Penumbra's is called, or nil: penumbra.shell and penumbra.shell.help know.
+function pretty.signature() end
+
 local reserved = {}
 for word in ([[and break do else elseif end false for function goto if in local nil not or repeat return
   then true until while]]):gmatch "%a+" do
@@ -36,7 +39,7 @@ local function is_ours(info) return info.what == "C" or info.source:find "penumb
 local function function_text(f)
   if not debug then return "function" end -- a sandbox
   local info = debug.getinfo(f, "Su")
-  local signature = is_ours(info) and require("penumbra.shell.help").signature(f)
+  local signature = is_ours(info) and pretty.signature(f)
   if signature then return "function " .. signature end
   if info.what == "C" then return "function (built in)" end
   local names = {}

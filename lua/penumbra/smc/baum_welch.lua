@@ -3,6 +3,7 @@
 --- its adjoint give them all.
 -- help: pn.smc
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution"
 local options = require "penumbra.options"
 
 local baum_welch = {}
@@ -83,7 +84,7 @@ local function best_law(old, weight, y, o)
   for name, value in pairs(found) do
     arguments[name] = core.where(value:isfinite(), value, old[name]:detach():broadcast_to(value:shape()))
   end
-  return require("penumbra.distribution")[old.name](arguments)
+  return dist[old.name](arguments)
 end
 
 -- Gradient steps on what the emission is made of.
@@ -99,7 +100,7 @@ local function check(self, o)
   options.whole("fit", "max_steps", o.max_steps, 1)
   options.whole("fit", "steps", o.steps, 1)
   local d = self.emission
-  local plain = require("penumbra.distribution").is(d) and laws[d.name] and #d.batch_shape == 1
+  local plain = dist.is(d) and laws[d.name] and #d.batch_shape == 1
   if o.optimiser then
     options.object("fit", "optimiser", o.optimiser, "an optimiser", "step")
   elseif o.emission and not plain then

@@ -1,93 +1,19 @@
 --- Particle filters for models written as functions of tensors with a leading particle axis.
 -- help: pn.smc
 local core = require "penumbra.core"
+local filter_model = require "penumbra.smc.filter_model"
 local linear_system = require "penumbra.smc.kalman.linear_system"
 local machine = require "penumbra.smc.machine"
+local models = require "penumbra.infer.model"
+local online = require "penumbra.smc.online"
 local options = require "penumbra.options"
-local switching = require "penumbra.smc.switching"
+local scan_filter = require "penumbra.smc.scan_filter"
+local smoothed_paths = require "penumbra.smc.smoothed_paths"
+local two_filter = require "penumbra.smc.two_filter"
 
 local filter = {}
 
 local methods = {}
-
--- ---- models as functions ----
-
--- What the three forms of a model have in common: `start`, `move` and `weigh` of a filter.
-local function of_functions(o)
-  return {
-    transition_log_prob = o.transition_log_prob,
-    start = function(self)
-      return o.init(self.machine.num_particles, self.shape)
-    end,
-    move = function(_, state, t, u, y)
-      return o.step(state, t, u, y)
-    end,
-    weigh = function(_, state, y, t, previous, extra)
-      return o.log_weight(state, y, t, previous, extra)
-    end,
-  }
-end
-
--- One draw per particle: a distribution of one state, or of as many as there are particles. Where a gradient is asked
--- for, along its path.
-local function draw(self, d)
-  local lead = #self.shape
-  local sample = switching.has_path(d) and switching.followed(d) and d.rsample or d.sample
-  if #d.batch_shape >= lead then
-    return sample(d, {}, self.generator)
-  end
-  local shape = table.move(self.shape, 1, lead - #d.batch_shape, 1, {})
-  return sample(d, shape, self.generator)
-end
-
--- log q(state) of a draw without a path counts as that of a fixed proposal: it has no gradient.
-local function log_proposal(q, state)
-  local log_q = q:log_prob(state)
-  return switching.has_path(q) and log_q or log_q:detach()
-end
-
--- The observation as each particle's distribution takes it: log_prob stretches no axis by itself.
-local function for_each(d, y)
-  y = core.is_tensor(y) and y or core.tensor(y)
-  local shape = table.move(d.batch_shape, 1, #d.batch_shape, 1, {})
-  table.move(d.event_shape, 1, #d.event_shape, #shape + 1, shape)
-  return y:ndim() < #shape and y:broadcast_to(shape) or y
-end
-
-local function of_distributions(o)
-  local function proposed(self, previous, t, u, y)
-    return o.proposal and o.proposal(previous, y, t, u) or previous and o.transition(previous, t, u)
-      or o.prior(self.machine.num_particles)
-  end
-  local function observation_log_prob(state, y, t, u)
-    local d = o.observation(state, t, u)
-    return d:log_prob(for_each(d, y))
-  end
-  return {
-    prior = o.prior,
-    transition_log_prob = function(previous, state, t, u)
-      return o.transition(previous, t, u):log_prob(state)
-    end,
-    observation_log_prob = observation_log_prob,
-    start = function(self, t, u, y)
-      local q = proposed(self, nil, t, u, y)
-      return draw(self, q), q
-    end,
-    move = function(self, state, t, u, y)
-      local q = proposed(self, state, t, u, y)
-      return draw(self, q), q
-    end,
-    weigh = function(self, state, y, t, previous, q, u)
-      local lw = observation_log_prob(state, y, t, u)
-      if not o.proposal then
-        local fixed = not switching.has_path(q) and switching.followed(q)
-        return fixed and lw + q:log_prob(state) - log_proposal(q, state) or lw
-      end
-      local p = previous and o.transition(previous, t, u) or o.prior(self.machine.num_particles)
-      return lw + p:log_prob(state) - log_proposal(q, state)
-    end,
-  }
-end
 
 -- ---- observing ----
 
@@ -283,7 +209,7 @@ end
 ---                    particles at t, each number of the state by itself (not for discrete states)
 function methods:smooth(given)
   local two = type(given) == "table" and rawget(given, "method") == "two_filter"
-  local smoother = require(two and "penumbra.smc.two_filter" or "penumbra.smc.smoothed_paths")
+  local smoother = two and two_filter or smoothed_paths
   local result = smoother.smooth(self, given) -- no tail call: errors tell the script's line
   return result
 end
@@ -297,7 +223,7 @@ end
 --- is captured once: t is a 0-d tensor, there are no inputs and no batch, draws come from the default generator. C
 --- hosts take it with pn_runtime_filter.
 function methods:online(given)
-  return require("penumbra.smc.online").make(self, given)
+  return online.make(self, given)
 end
 
 --- filter:log_evidence(): the log-evidence so far, [B...], float64.
@@ -321,45 +247,6 @@ function methods:reset()
 end
 
 local class = { __index = core.public(methods), __name = "filter" }
-
-local own_options = {
-  init = options.optional "function", step = options.optional "function", log_weight = options.optional "function",
-  prior = options.optional "function", transition = options.optional "function",
-  observation = options.optional "function", proposal = options.optional "function",
-  lookahead = options.optional "function", transition_log_prob = options.optional "function",
-}
-
-local function model_of(o)
-  local first, second = { "init", "step", "log_weight" }, { "prior", "transition", "observation" }
-  local missing, others = nil, false
-  for _, name in ipairs(first) do
-    missing = missing or not o[name] and name
-  end
-  for _, name in ipairs(second) do
-    others = others or o[name] ~= nil
-  end
-  if not others then
-    if missing then
-      core.error(("filter: %s is missing (a model is init, step and log_weight, or prior, transition and observation)")
-        :format(missing))
-    elseif o.proposal then
-      core.error "filter: proposal belongs to prior, transition and observation (step draws by itself)"
-    end
-    return of_functions(o)
-  end
-  for _, name in ipairs(second) do
-    if not o[name] then
-      core.error(("filter: %s is missing (a model is init, step and log_weight, or prior, transition and observation)")
-        :format(name))
-    end
-  end
-  for _, name in ipairs(first) do
-    if o[name] then
-      core.error(("filter: %s does not go with prior, transition and observation"):format(name))
-    end
-  end
-  return of_distributions(o)
-end
 
 --- filter{init =, step =, log_weight =, num_particles =, ...}: a particle filter. A model is written in one of two
 --- ways.
@@ -391,18 +278,11 @@ end
 --- filter(model, {data =, values =, num_particles =, ...}) filters with a pn.model written with m:scan
 --- (pn.help "penumbra.smc.scan_filter").
 function filter.filter(given, more)
-  if require "penumbra.infer.model".is(given) then
-    return require "penumbra.smc.scan_filter".run(given, more)
+  if models.is(given) then
+    return scan_filter.run(given, more)
   end
-  local known = {}
-  for name, rule in pairs(machine.options) do
-    known[name] = rule
-  end
-  for name, rule in pairs(own_options) do
-    known[name] = rule
-  end
-  local o = options.check("filter", given, known)
-  local model = model_of(o)
+  local o = options.check("filter", given, options.merged(machine.options, filter_model.options))
+  local model = filter_model.read(o)
   local of_machine = {}
   for name in pairs(machine.options) do
     of_machine[name] = o[name]
@@ -435,7 +315,5 @@ function filter.exact_filter(system)
   given.mean = given.mean or core.zeros({ s.transition:size(-1) }, { dtype = s.transition:dtype() })
   return core.new_exact_filter(given)
 end
-
-filter.model_of = model_of
 
 return filter

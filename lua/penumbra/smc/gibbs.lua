@@ -15,9 +15,11 @@ local core = require "penumbra.core"
 local options = require "penumbra.options"
 local pmmh = require "penumbra.smc.pmmh"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
+local dist = require "penumbra.distribution"
+local model = require "penumbra.infer.model"
 local space = require "penumbra.smc.state_space"
 
 local gibbs = {}
@@ -27,7 +29,7 @@ local float64 = { dtype = "float64" }
 -- ---- paths: lists of tensors, [T, B, ...] of the sites of the scan, [B, ...] of those before it ----
 
 local function categorical(log_w, sizes, generator)
-  return require "penumbra.distribution".categorical { logits = log_w:t() }:sample(sizes, generator)
+  return dist.categorical { logits = log_w:t() }:sample(sizes, generator)
 end
 
 -- x [N, B, ...] at places [B]: [B, ...].
@@ -251,11 +253,9 @@ local function first(self, init)
   return { z = z, path = sweep(self, self:rows_of(z)) }
 end
 
-local known = { num_particles = 50, chains = 4, warmup = 500, draws = 1000, moves = 5, target_accept = 0.3,
-  init = options.optional "table", compile = true, progress = options.optional() }
-for name, rule in pairs(space.options) do
-  known[name] = rule
-end
+local known = options.merged({ num_particles = 50, chains = 4, warmup = 500, draws = 1000, moves = 5,
+  target_accept = 0.3,
+  init = options.optional "table", compile = true, progress = options.optional() }, space.options)
 known.parameters = nil
 
 --- particle_gibbs(model, options) -> a posterior of the parameters, with `smoothed`, the moments of the path.
@@ -272,7 +272,7 @@ function gibbs.particle_gibbs(m, given)
   for name, least in pairs { num_particles = 2, chains = 1, warmup = 0, draws = 4, moves = 1 } do
     o[name] = options.whole("particle_gibbs", name, o[name], least)
   end
-  if not require "penumbra.infer.model".is(m) then
+  if not model.is(m) then
     core.error(("particle_gibbs: needs a model (pn.model) with m:scan, got %s"):format(type(m)))
   end
   local clock = core.clock()

@@ -28,15 +28,15 @@
 --- Rabiner 1989. A sum that would underflow is taken anew in logarithms, so that no scaling is lost on the way.
 -- help: pn.smc.hmm, part
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution"
 local options = require "penumbra.options"
+local baum_welch = require "penumbra.smc.baum_welch"
 
 local hmm = {}
 
 ---- shapes ----
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- The logarithm of probabilities along the last axis, normalised; 0 gives -inf and no gradient.
 local function log_normalised(p)
@@ -134,7 +134,7 @@ local function under(self, where, d, y, observed)
   local x = for_states(y, k, events)
   if observed then
     local sizes = table.move(x:shape(), 1, lead + 1, 1, {})
-    d = require("penumbra.distribution").masked(d:expand(sizes), observed:unsqueeze(-1):broadcast_to(sizes))
+    d = dist.masked(d:expand(sizes), observed:unsqueeze(-1):broadcast_to(sizes))
   end
   return d:log_prob(x)
 end
@@ -173,7 +173,6 @@ end
 local function seen(self, where, y, observed)
   y = options.numbers(where, "y", y, "tensor")
   if observed ~= nil then check_observed(where, y, observed) end
-  local dist = require "penumbra.distribution"
   local d = self.emission
   if type(d) == "function" then d = d(y) end
   local e
@@ -340,7 +339,6 @@ function methods:forecast(y, h, given)
   local predicted = run(p)
   local k = self.num_states
   local out = { states = unfold(p, predicted:slice(1, p.steps - h + 1, p.steps):exp(), k) }
-  local dist = require "penumbra.distribution"
   local d = self.emission
   if dist.is(d) and #d.batch_shape == 1 then
     out.observations = dist.mixture(out.states, d:expand(out.states:shape()))
@@ -365,7 +363,7 @@ function methods:sample(steps, given)
   local states = core.new_hmm_sample(filtered:detach(), p.transition:detach(), 1, o.generator)
     :reshape(sizes_of({ steps }, table.unpack(batch)))
   local d = self.emission
-  if not require("penumbra.distribution").is(d) then return states end
+  if not dist.is(d) then return states end
   local events = #d.event_shape
   local sizes = states:shape()
   if #d.batch_shape > 1 then sizes = {} end -- it has one law for each step and sequence
@@ -388,7 +386,7 @@ end
 --- give optimiser (as pn.optim.adam{w}), which takes `steps` = 10 gradient steps a round on the sum of posterior
 --- probability times log-likelihood. Baum, Petrie, Soules & Weiss 1970.
 function methods:fit(y, given)
-  local fitted, trace = require("penumbra.smc.baum_welch").fit(self, y, given, prepare)
+  local fitted, trace = baum_welch.fit(self, y, given, prepare)
   return fitted, trace
 end
 
@@ -396,7 +394,7 @@ local class = { __name = "hmm", __index = core.namespace("an hmm", methods) }
 
 function class:__tostring()
   local d = self.emission
-  local shown = require("penumbra.distribution").is(d) and d.name or "given by a function"
+  local shown = dist.is(d) and d.name or "given by a function"
   return ("hidden Markov model of %d states, emission %s"):format(self.num_states, shown)
 end
 
@@ -415,7 +413,7 @@ function hmm.new(given)
     core.error(("hmm: transition must have shape [..., %d, %d] for initial %s, got %s"):format(k, k,
       shape_text(initial), shape_text(transition)))
   end
-  if type(o.emission) ~= "function" and not require("penumbra.distribution").is(o.emission) then
+  if type(o.emission) ~= "function" and not dist.is(o.emission) then
     core.error(("hmm: emission must be a distribution or a function, got a %s"):format(type(o.emission)))
   end
   return setmetatable({ log_initial = initial, log_transition = transition, emission = o.emission, num_states = k },

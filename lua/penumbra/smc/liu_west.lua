@@ -17,7 +17,7 @@ local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local pmmh = require "penumbra.smc.pmmh"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local recording = require "penumbra.autodiff.recording"
 local space = require "penumbra.smc.state_space"
 local tempering = require "penumbra.smc.tempering"
@@ -86,11 +86,9 @@ local function filter(self, s, bar)
   return z
 end
 
-local known = { num_particles = 2000, resampling = machine.options.resampling, threshold = 0.5, discount = 0.98,
-  lookahead = options.optional "boolean", progress = options.optional() }
-for name, rule in pairs(space.options) do
-  known[name] = rule
-end
+local known = options.merged({ num_particles = 2000, resampling = machine.options.resampling, threshold = 0.5,
+  discount = 0.98,
+  lookahead = options.optional "boolean", progress = options.optional() }, space.options)
 
 --- liu_west(model, options) -> a posterior of the parameters (particles of equal weight) with log_evidence and
 --- history.

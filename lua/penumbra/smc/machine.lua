@@ -16,6 +16,8 @@
 -- help: pn.smc
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local particle_state = require "penumbra.smc.particle_state"
+local transport = require "penumbra.smc.transport"
 
 local machine = {}
 
@@ -61,70 +63,11 @@ function methods:resample()
   return ancestors
 end
 
--- ---- states: a tensor or a (nested) table of tensors ----
+-- ---- states ----
 
-local function refuse(where, state)
-  core.error(("%s: state must be a tensor or a table of tensors, got %s"):format(where, type(state)))
-end
-
--- Keys in an order that does not change.
-local function keys_of(where, state)
-  if type(state) ~= "table" or getmetatable(state) ~= nil then
-    refuse(where, state)
-  end
-  local keys = {}
-  for key in pairs(state) do
-    keys[#keys + 1] = key
-  end
-  table.sort(keys, function(a, b)
-    local x, y = type(a), type(b)
-    return x == y and a < b or x ~= y and x < y
-  end)
-  return keys
-end
-
--- f of each tensor, in a table of the same form.
-local function map(where, f, state)
-  if core.is_tensor(state) then
-    return f(state)
-  end
-  local out = {}
-  for _, key in ipairs(keys_of(where, state)) do
-    out[key] = map(where, f, state[key])
-  end
-  return out
-end
-
--- The tensors of a state, appended to `list`.
-local function flatten(where, state, list)
-  map(where, function(x) list[#list + 1] = x end, state)
-  return list
-end
-
--- A state of the form of `like` out of the list that flatten gave.
-local function rebuild(like, list)
-  local k = 0
-  return map("state", function()
-    k = k + 1
-    return list[k]
-  end, like)
-end
--- The states of a list under each other: [T, ...] in each part.
-local function stack(list)
-  local parts, own = {}, {}
-  for t, state in ipairs(list) do
-    parts[t] = flatten("state", state, {})
-  end
-  for k = 1, #parts[1] do
-    local column = {}
-    for t = 1, #parts do
-      column[t] = parts[t][k]
-    end
-    own[k] = core.stack(column, 1)
-  end
-  return rebuild(list[1], own)
-end
-machine.map, machine.flatten, machine.rebuild, machine.stack = map, flatten, rebuild, stack
+local map, flatten = particle_state.map, particle_state.flatten
+machine.map, machine.flatten, machine.rebuild, machine.stack = map, flatten, particle_state.rebuild,
+  particle_state.stack
 
 --- s:select(state, ancestors): the parts of the state [N, B..., event...] at the ancestors' places; nil ancestors: the
 --- state as it is.
@@ -139,7 +82,7 @@ end
 --- resampling by optimal transport (pn.smc.transport), differentiable in states and weights; the state as it is where
 --- no filter is due. All parts of the state must be floats.
 function methods:transport(state, given)
-  return require("penumbra.smc.transport").move(self, state, given)
+  return transport.move(self, state, given)
 end
 
 --- s:weigh(log_increment): multiplies the weights by exp(log_increment [N, B...]) and normalises them; the increment

@@ -20,7 +20,7 @@ local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local pmmh = require "penumbra.smc.pmmh"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local recording = require "penumbra.autodiff.recording"
 local space = require "penumbra.smc.state_space"
 local tempering = require "penumbra.smc.tempering"
@@ -163,12 +163,10 @@ local function climb(self, bar)
   return f, ladder
 end
 
-local known = { num_parameters = 400, num_particles = 100, resampling = machine.options.resampling, threshold = 0.5,
+local known = options.merged({ num_parameters = 400, num_particles = 100, resampling = machine.options.resampling,
+  threshold = 0.5,
   max_moves = 10, mixing = 0.9, least_accept = 0.1, most_particles = 1 << 14,
-  progress = options.optional() }
-for name, rule in pairs(space.options) do
-  known[name] = rule
-end
+  progress = options.optional() }, space.options)
 
 local function check(o)
   for name, least in pairs { num_parameters = 4, num_particles = 1, max_moves = 1, most_particles = 1 } do

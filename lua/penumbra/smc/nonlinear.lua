@@ -30,14 +30,13 @@
 --- gradients at points of its own, may not.
 -- help: pn.smc
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local linear_system = require "penumbra.smc.kalman.linear_system"
 local options = require "penumbra.options"
 
 local nonlinear = {}
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 local function mt(x)
   return x:transpose(-1, -2)
@@ -57,12 +56,8 @@ local SYSTEM = { transition = options.required "function", emission = options.re
   transition_cov = options.required(), emission_cov = options.required(), initial_mean = options.required(),
   initial_cov = options.required() }
 
-local function with_common(known)
-  known.inputs = options.optional "tensor"
-  known.observed = options.any(nil)
-  known.first = options.choice("initial", "predicted")
-  return known
-end
+local common_options = { inputs = options.optional "tensor", observed = options.any(nil),
+  first = options.choice("initial", "predicted") }
 
 -- Is the last part of t's shape this?
 local function ends_in(t, ...)
@@ -261,8 +256,8 @@ end
 -- of the slopes is kept only where f(x) depends on something.
 local function linearised(f, x, t, m)
   local value = f(x, t)
-  local off = core.set_no_grad(false)
-  local ok, slope = pcall(function()
+  local off = recording.is_off()
+  local slope = recording.on(function()
     local at = x:requires_grad() and x or core.param(x)
     local shape, unit = x:shape(), { m }
     for i = 2, #shape do
@@ -279,16 +274,12 @@ local function linearised(f, x, t, m)
     local graph = { create_graph = not off and value:requires_grad() }
     return core.grad((f(copies, t) * pick):sum(), { copies }, graph)[1]:permute(order)
   end)
-  core.set_no_grad(off)
-  if not ok then
-    error(slope, 0)
-  end
   return value, slope
 end
 
 local FORM = options.choice("covariance", "square_root")
 
-local extended_options = with_common { smooth = false, steps = 1, form = FORM }
+local extended_options = options.merged(common_options, { smooth = false, steps = 1, form = FORM })
 
 --- extended(system, y [, options]): the extended Kalman filter: f and h are replaced by their tangents at the mean,
 --- whose slopes come from the library's own gradients. pn.help "penumbra.smc.nonlinear" tells of the system, the
@@ -373,7 +364,8 @@ local function weighted(w, x)
   return w:reshape(shape) * x
 end
 
-local unscented_options = with_common { smooth = false, alpha = 1, beta = 2, kappa = 0, form = FORM }
+local unscented_options = options.merged(common_options, { smooth = false, alpha = 1, beta = 2, kappa = 0,
+  form = FORM })
 
 --- unscented(system, y [, options]): the unscented Kalman filter: moments of f and h are those of 2 n + 1 points at
 --- mean +- sqrt(alpha^2 (n + kappa)) times the columns of a root of the covariance. pn.help "penumbra.smc.nonlinear"
@@ -452,9 +444,9 @@ end
 
 -- ---- ensemble ----
 
-local ensemble_options = with_common { num_particles = options.required "number",
+local ensemble_options = options.merged(common_options, { num_particles = options.required "number",
   update = options.choice("stochastic", "transform"), inflation = 1, taper = options.optional "tensor",
-  emission_taper = options.optional "tensor", generator = options.optional "generator" }
+  emission_taper = options.optional "tensor", generator = options.optional "generator" })
 
 -- Weighted by what is observed: elements that are not have no deviation, no innovation and variance 1.
 local function masked_noise(r, there)

@@ -18,7 +18,7 @@ local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
 local space = require "penumbra.smc.state_space"
@@ -235,11 +235,10 @@ local function spread_of(self, draws)
   return core.concatenate(list, 1):std():item()
 end
 
-local known = { num_particles = 200, resampling = machine.options.resampling, threshold = 0.5, chains = 4, warmup = 500,
-  draws = 1000, target_accept = 0.2, init = options.optional "table", compile = true, progress = options.optional() }
-for name, rule in pairs(space.options) do
-  known[name] = rule
-end
+local known = options.merged({ num_particles = 200, resampling = machine.options.resampling, threshold = 0.5,
+  chains = 4, warmup = 500,
+  draws = 1000, target_accept = 0.2, init = options.optional "table", compile = true, progress = options.optional() },
+  space.options)
 
 --- The row [n] of parameters that a table name -> value gives, as z [B, size]. Internal.
 local function start_at(self, init)

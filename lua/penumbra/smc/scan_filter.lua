@@ -15,12 +15,7 @@ local space = require "penumbra.smc.state_space"
 
 local scan_filter = {}
 
-local known = { values = options.optional "table", moments = true }
-for _, list in ipairs { machine.options, space.options } do
-  for name, rule in pairs(list) do
-    known[name] = rule
-  end
-end
+local known = options.merged({ values = options.optional "table", moments = true }, machine.options, space.options)
 known.parameters = nil
 
 local function of_machine(o)

@@ -24,28 +24,17 @@ local bound_options = { inputs = options.any(nil), observed = options.optional "
     resampling = options.optional "string",
   generator = options.any(nil) }
 
-local resampling_options = { threshold = options.optional "number", gradient = options.optional "string",
-  baseline = options.any(nil) }
-for name, rule in pairs(bound_options) do
-  resampling_options[name] = rule
-end
+local resampling_options = options.merged(bound_options, { threshold = options.optional "number",
+  gradient = options.optional "string", baseline = options.any(nil) })
 
 -- The model's options with those that the bound asks for in their place.
 local function made(where, make, model, o, fixed)
   options.argument(where, "make", make, "function")
-  local all = {}
-  for name, value in pairs(model) do
-    all[name] = value
-  end
+  local passed = {}
   for _, name in ipairs(PASSED) do
-    if o[name] ~= nil then
-      all[name] = o[name]
-    end
+    passed[name] = o[name]
   end
-  for name, value in pairs(fixed) do
-    all[name] = value
-  end
-  return make(all)
+  return make(options.merged(model, passed, fixed))
 end
 
 local function run(where, filter, y, o)

@@ -23,6 +23,8 @@
 --- the priors, or a pn.model of the parameters. theta[name] is [B, ...].
 -- help: pn.smc
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution"
+local filter_model = require "penumbra.smc.filter_model"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local target = require "penumbra.infer.target"
@@ -88,7 +90,7 @@ end
 
 local EVERY = setmetatable({}, { __index = function() return true end })
 
-local function shape_text(shape) return "[" .. table.concat(shape, ", ") .. "]" end
+local shape_text = options.shape_text
 
 -- The distribution of a site with an axis for particles, and those for parameters.
 local function over_particles(site, d, lead)
@@ -286,7 +288,7 @@ end
 
 local function open_functions(self, values, lead, f)
   local form = self.model(values, table.unpack(self.args, 1, self.args.n))
-  local known = require "penumbra.smc.filter".model_of(options.argument(self.where, "what the model gives", form,
+  local known = filter_model.read(options.argument(self.where, "what the model gives", form,
     "table"))
   local fields = { machine = { num_particles = lead[1] }, shape = lead, generator = self.generator }
   local ys = self.args[1]
@@ -313,7 +315,7 @@ local function prior_of(self, given)
   end
   local names = {}
   for name, d in pairs(given) do
-    if type(name) ~= "string" or not require "penumbra.distribution".is(d) then
+    if type(name) ~= "string" or not dist.is(d) then
       core.error(("%s: parameters must be a table name -> distribution, got %s -> %s"):format(self.where,
         tostring(name), type(d)))
     end

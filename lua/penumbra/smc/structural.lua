@@ -240,10 +240,7 @@ local function build(where, self, values, like, steps, batch, inputs)
 end
 
 local function values_of(self, more)
-  local values = {}
-  for name, v in pairs(self.values) do values[name] = v end
-  for name, v in pairs(more or {}) do values[name] = v end
-  return values
+  return options.merged(self.values, more or {})
 end
 
 local function check_values(where, self, values)

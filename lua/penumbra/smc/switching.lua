@@ -3,6 +3,7 @@
 --- `self` here: shape ({N, B...}), init, transition or coupling, system, generator.
 -- help: none
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 local dist = require "penumbra.distribution"
 local linear_system = require "penumbra.smc.kalman.linear_system"
 local options = require "penumbra.options"
@@ -27,8 +28,7 @@ end
 
 --- Is a gradient asked for that would reach the law's parameters?
 function switching.followed(law)
-  local off = core.set_no_grad(true)
-  core.set_no_grad(off)
+  local off = recording.is_off()
   if off then
     return false
   end

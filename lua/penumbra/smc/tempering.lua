@@ -22,9 +22,10 @@ local evidence_error = require "penumbra.smc.evidence_error"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.train.progress"
+local progress = require "penumbra.progress"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
+local dist = require "penumbra.distribution"
 local target = require "penumbra.infer.target"
 
 local tempering = {}
@@ -449,7 +450,6 @@ local function start_of(o, t)
   if from == "prior" then
     return nil
   elseif from == "normal" then
-    local dist = require "penumbra.distribution"
     return dist.normal(core.zeros({ t.size }, float64), o.scale):independent(1)
   end
   local law = from
@@ -457,7 +457,7 @@ local function start_of(o, t)
     local found = recording.off(from.guide.law, from.guide) -- a fit: its parameters as they are
     law = found
   end
-  if not require("penumbra.distribution").is(law) or #law.event_shape ~= 1 or law.event_shape[1] ~= t.size then
+  if not dist.is(law) or #law.event_shape ~= 1 or law.event_shape[1] ~= t.size then
     core.error(("sample: start must be 'prior', 'normal', a fit of pn.svi or a distribution of the %d unconstrained "
       .. "numbers, got %s"):format(t.size, type(from) == "string" and "'" .. from .. "'" or type(from)))
   end

@@ -1,8 +1,8 @@
 --- Resampling by optimal transport: in place of copies of particles, weighted means of them, which are differentiable.
 -- help: pn.smc
 local core = require "penumbra.core"
-local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
+local particle_state = require "penumbra.smc.particle_state"
 
 local transport = {}
 
@@ -96,7 +96,7 @@ function transport.move(s, state, given)
     return state
   end
   local parts, lead = {}, log_w:ndim()
-  for k, x in ipairs(machine.flatten("transport", state, {})) do
+  for k, x in ipairs(particle_state.flatten("transport", state, {})) do
     local flat = table.move(x:shape(), 1, lead, 1, {})
     flat[lead + 1] = -1
     parts[k] = x:reshape(flat)
@@ -106,7 +106,7 @@ function transport.move(s, state, given)
     local due = size:le(s.threshold * s.num_particles):unsqueeze(-1):unsqueeze(-1)
     T = core.where(due, T, core.eye(s.num_particles, { dtype = T:dtype() }))
   end
-  return machine.map("transport", function(x) return apply(T, x, lead) end, state)
+  return particle_state.map("transport", function(x) return apply(T, x, lead) end, state)
 end
 
 return transport

@@ -6,7 +6,7 @@ local checkpoint = require "penumbra.checkpoint"
 local core = require "penumbra.core"
 local files = require "penumbra.data"
 local form = require "penumbra.form"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local saved_run = {}
 

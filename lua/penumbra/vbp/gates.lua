@@ -5,7 +5,7 @@
 local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
 local nn = require "penumbra.nn"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local gates = {}
 

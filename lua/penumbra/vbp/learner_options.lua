@@ -6,7 +6,7 @@ local heads = require "penumbra.vbp.likelihood_heads"
 local methods_of = require "penumbra.vbp.method_rows"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local priors = require "penumbra.vbp.weight_prior"
 
 local learner_options = {}

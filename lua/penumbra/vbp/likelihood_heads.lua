@@ -13,6 +13,7 @@
 --- o: {where =, out =, classes =, objective =, noise_precision =, predictive =, draw =}; draw(mean, variance) draws f.
 -- help: none
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 local array = require "penumbra.array"
 local normal_outputs = require "penumbra.infer.normal_outputs"
 
@@ -29,7 +30,7 @@ local function log_mean(each)
 end
 
 local function shape_text(t)
-  return core.is_tensor(t) and "[" .. table.concat(t:shape(), ", ") .. "]" or type(t)
+  return core.is_tensor(t) and options.shape_text(t) or type(t)
 end
 
 local function refuse(o, what, y)

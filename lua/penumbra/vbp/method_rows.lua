@@ -20,7 +20,7 @@ local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
 local gates = require "penumbra.vbp.gates"
 local nn = require "penumbra.nn"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 
 local rows = {}
 

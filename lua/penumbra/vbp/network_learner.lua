@@ -54,9 +54,9 @@ local nn = require "penumbra.nn"
 local normal_outputs = require "penumbra.infer.normal_outputs"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local recording = require "penumbra.autodiff.recording"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 local train = require "penumbra.train"
 
 local learner = {}

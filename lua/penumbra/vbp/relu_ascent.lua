@@ -22,7 +22,7 @@ local core = require "penumbra.core"
 local form = require "penumbra.form"
 local options = require "penumbra.options"
 local recording = require "penumbra.autodiff.recording"
-local saved = require "penumbra.data.saved"
+local saved = require "penumbra.saved"
 
 local relu_net = {}
 local methods = {}

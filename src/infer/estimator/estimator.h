@@ -43,6 +43,15 @@ typedef struct pni_estimation {
   pn_tensor *second; /* result of rows with two */
 } pni_estimation;
 
+/* How the gradient of a bound reaches the distribution q that the draws are from. */
+typedef struct pni_objective {
+  /* "whole": through the weights of reparametrised draws; "path": through the draws alone; "weighted_path": so, each by
+   * the square of its weight; "score": draws are constant, through log_q. NULL: the row is no objective for q. */
+  const char *gradient;
+  bool nonlinear; /* in the weights of a datum, so that estimates of them from a minibatch would bias it */
+  int least;      /* draws that it needs, if more than one */
+} pni_objective;
+
 struct pni_estimator {
   const char *name;                                    /* "iwae" */
   const char *doc;                                     /* formula and meaning in one line */
@@ -50,6 +59,7 @@ struct pni_estimator {
   const char *result;                                  /* what comes out, for help: "a lower bound, to be maximised" */
   pni_estimator_input input[PNI_ESTIMATOR_INPUTS + 1]; /* up to the first without name; positional order */
   const pni_option *options;
+  pni_objective objective;
   pn_tensor *(*build)(pn_context *c, pni_estimation *e);
 };
 

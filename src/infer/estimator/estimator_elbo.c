@@ -140,4 +140,5 @@ const pni_estimator pni_estimator_elbo = {
               {"beta", "", PNI_INPUT_OPTIONAL | PNI_INPUT_NUMBER,
                "annealing: the gradient is that of fit minus beta kl, the value stays the bound"}},
     .options = options,
+    .objective = {.gradient = "whole"},
     .build = build_elbo};

@@ -146,6 +146,7 @@ const pni_estimator pni_estimator_sticking_the_landing = {
     .source = "Roeder, Wu & Duvenaud 2017",
     .result = "a lower bound, to be maximised",
     .input = INPUTS,
+    .objective = {.gradient = "path"},
     .build = build_sticking};
 
 const pni_estimator pni_estimator_dreg = {.name = "dreg",
@@ -155,4 +156,5 @@ const pni_estimator pni_estimator_dreg = {.name = "dreg",
                                           .source = "Tucker, Lawson, Gu & Maddison 2019; Bauer & Mnih 2021",
                                           .result = "a lower bound, to be maximised",
                                           .input = INPUTS,
+                                          .objective = {.gradient = "weighted_path", .nonlinear = true},
                                           .build = build_dreg};

@@ -75,6 +75,7 @@ const pni_estimator pni_estimator_iwae = {
     .source = "Burda, Grosse & Salakhutdinov 2016",
     .result = "a lower bound, to be maximised",
     .input = {LOG_W},
+    .objective = {.gradient = "whole", .nonlinear = true},
     .build = build_iwae};
 
 static T *build_renyi(C *c, pni_estimation *e) { return power_bound(c, e, 1 - e->option[0]); }
@@ -90,6 +91,7 @@ const pni_estimator pni_estimator_renyi = {
     .result = "a bound, to be maximised",
     .input = {LOG_W},
     .options = orders,
+    .objective = {.gradient = "whole", .nonlinear = true},
     .build = build_renyi};
 
 static T *build_cubo(C *c, pni_estimation *e) { return power_bound(c, e, e->option[0]); }

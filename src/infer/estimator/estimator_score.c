@@ -62,6 +62,7 @@ const pni_estimator pni_estimator_score_function = {
               {"baseline", "?", PNI_INPUT_OPTIONAL | PNI_INPUT_NUMBER,
                "of log w: a running mean (infer.running_baseline) or a network's [B] or [K, B]"}},
     .options = controls,
+    .objective = {.gradient = "score"},
     .build = build_score};
 
 /* ---- VIMCO: the bound less the one that the other draws give ---- */
@@ -90,4 +91,5 @@ const pni_estimator pni_estimator_vimco = {
     .result = "a lower bound, to be maximised",
     .input = {{"log_p", "KB", 0, "log p(x, z)"}, {"log_q", "KB", 0, "log q(z | x), z by q:sample"}},
     .options = means,
+    .objective = {.gradient = "score", .nonlinear = true, .least = 2},
     .build = build_vimco};

@@ -45,4 +45,5 @@ const pni_estimator pni_estimator_reweighted_wake_sleep = {
               {"log_q", "KB", 0, "log q(z | x), z by q:sample"},
               {"sleep_log_q", "", PNI_INPUT_OPTIONAL, "log q(z | x) of dreams (x, z) drawn from the model"}},
     .options = options,
+    .objective = {.gradient = "score", .nonlinear = true},
     .build = build};

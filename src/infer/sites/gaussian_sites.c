@@ -25,45 +25,21 @@ typedef struct {
 
 /* ---- the network ---- */
 
-/* The row's option of this name, or what stands for one that it has not. */
+/* The option of this name, or what stands for one that the row has not. */
 static double option_of(const pn_layer *l, const char *name, double absent) {
-  int k = pni_option_find(l->type->options, name);
+  int k = name ? pni_option_find(l->type->options, name) : -1;
   return k < 0 ? absent : l->option[k];
 }
 
-/* Where the numbers of a site's activation come from: an option of the layer by its name, or a constant. */
-typedef struct {
-  const char *name;
-  pni_site_activation kind;
-  const char *first, *second, *slope; /* options */
-  double first_value, second_value, shift;
-} activation;
-
-static const activation activations[] = {
-    {"gelu", PNI_SITE_GELU, "", "", "", 0, 1, 0},
-    {"silu", PNI_SITE_SILU, "", "", "", 0, 1, 0},
-    {"tanh", PNI_SITE_TANH, "", "", "", 0, 1, 0},
-    {"sigmoid", PNI_SITE_SIGMOID, "", "", "", 0, 1, 0},
-    {"softplus", PNI_SITE_SOFTPLUS, "", "", "", 0, 1, 0},
-    {"softsign", PNI_SITE_SOFTSIGN, "", "", "", 0, 1, 0},
-    {"relu", PNI_SITE_RELU, "", "", "", 0, 1, 0},
-    {"leaky_relu", PNI_SITE_RELU, "slope", "", "", 0, 1, 0},
-    {"hard_tanh", PNI_SITE_CLAMP, "low", "high", "", 0, 1, 0},
-    {"hard_sigmoid", PNI_SITE_CLAMP, "", "", "slope", 0, 1, 0.5},
-    {"elu", PNI_SITE_ELU, "alpha", "", "", 0, 1, 0},
-    {"selu", PNI_SITE_ELU, "", "", "", 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 0},
-};
-
 static pn_status set_activation(C *c, const pn_layer *l, pni_site_layer *out) {
-  for (size_t k = 0; k < sizeof activations / sizeof *activations; k++) {
-    const activation *a = &activations[k];
-    if (strcmp(l->type->name, a->name) != 0) continue;
-    out->activation = a->kind;
-    out->first = option_of(l, a->first, a->first_value), out->second = option_of(l, a->second, a->second_value);
-    out->slope = option_of(l, a->slope, 1), out->shift = a->shift;
-    return PN_OK;
-  }
-  return pni_fail(c, PN_MISSING, "%s: layers must be linear or elementwise activations, got %s", where, l->type->name);
+  const pni_slope *s = l->type->slope;
+  if (!s)
+    return pni_fail(c, PN_MISSING, "%s: layers must be linear or elementwise activations, got %s", where,
+                    l->type->name);
+  out->activation = s->kind;
+  out->first = option_of(l, s->first, s->first_value), out->second = option_of(l, s->second, s->second_value);
+  out->slope = option_of(l, s->factor, 1), out->shift = s->shift;
+  return PN_OK;
 }
 
 static pn_status add_linear(C *c, const pn_layer *l, pni_site_problem *p) {
@@ -91,7 +67,7 @@ static pn_status set_layers(C *c, const pn_site_options *o, pni_site_problem *p)
     bool linear = l->type == &pni_layer_linear;
     if (linear && add_linear(c, l, p)) return c->status;
     if (linear) continue;
-    if (p->num_layers == 0 || p->layer[p->num_layers - 1].activation != PNI_SITE_IDENTITY)
+    if (p->num_layers == 0 || p->layer[p->num_layers - 1].activation != PNI_SLOPE_IDENTITY)
       return pni_fail(c, PN_MISSING, "%s: an activation must follow a linear layer, got %s as layer %d", where,
                       l->type->name, k + 1);
     if (set_activation(c, l, &p->layer[p->num_layers - 1])) return c->status;

@@ -32,11 +32,11 @@ TARGET static void NAME(gelu)(REAL *restrict h, REAL *restrict d, REAL *restrict
 /* Of straight pieces, and of closed slopes in the value. */
 TARGET static void NAME(straight)(const pni_site_layer *l, REAL *restrict h, REAL *restrict d, int64_t n) {
   const REAL low = (REAL)l->first, high = (REAL)l->second, slope = (REAL)l->slope, shift = (REAL)l->shift;
-  if (l->activation == PNI_SITE_RELU) EACH {
+  if (l->activation == PNI_SLOPE_RELU) EACH {
       d[k] = h[k] > 0 ? 1 : low;
       h[k] = h[k] * d[k];
     }
-  else if (l->activation == PNI_SITE_SOFTSIGN)
+  else if (l->activation == PNI_SLOPE_SOFTSIGN)
     EACH {
       REAL size = 1 / (1 + (h[k] < 0 ? -h[k] : h[k]));
       d[k] = size * size;
@@ -53,34 +53,34 @@ TARGET static void NAME(straight)(const pni_site_layer *l, REAL *restrict h, REA
 TARGET static void NAME(activate)(const pni_site_layer *l, REAL *restrict h, REAL *restrict d, REAL *restrict spare,
                                   int64_t n) {
   switch (l->activation) {
-  case PNI_SITE_IDENTITY: return;
-  case PNI_SITE_TANH:
+  case PNI_SLOPE_IDENTITY: return;
+  case PNI_SLOPE_TANH:
     VECTOR(tanh, h, d, n);
     EACH {
       h[k] = d[k];
       d[k] = 1 - h[k] * h[k];
     }
     return;
-  case PNI_SITE_SIGMOID:
+  case PNI_SLOPE_SIGMOID:
     VECTOR(sigmoid, h, d, n);
     EACH {
       h[k] = d[k];
       d[k] = h[k] * (1 - h[k]);
     }
     return;
-  case PNI_SITE_SOFTPLUS:
+  case PNI_SLOPE_SOFTPLUS:
     VECTOR(sigmoid, h, d, n);
     VECTOR(softplus, h, h, n);
     return;
-  case PNI_SITE_SILU:
+  case PNI_SLOPE_SILU:
     VECTOR(sigmoid, h, spare, n);
     EACH {
       d[k] = spare[k] * (1 + h[k] * (1 - spare[k]));
       h[k] = h[k] * spare[k];
     }
     return;
-  case PNI_SITE_GELU: NAME(gelu)(h, d, spare, n); return;
-  case PNI_SITE_ELU: NAME(bend)(h, d, spare, n, (REAL)l->first, (REAL)l->second); return;
+  case PNI_SLOPE_GELU: NAME(gelu)(h, d, spare, n); return;
+  case PNI_SLOPE_ELU: NAME(bend)(h, d, spare, n, (REAL)l->first, (REAL)l->second); return;
   default: NAME(straight)(l, h, d, n);
   }
 }

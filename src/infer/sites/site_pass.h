@@ -10,22 +10,10 @@
 #ifndef PN_INFER_SITES_SITE_PASS_H
 #define PN_INFER_SITES_SITE_PASS_H
 
+#include "../../nn/slope.h"
 #include "../../tensor/tensor.h"
 
 enum { PNI_SITE_LANES = 16, PNI_SITE_PANEL = 4, PNI_SITE_LAYERS = 64 };
-
-typedef enum pni_site_activation {
-  PNI_SITE_IDENTITY,
-  PNI_SITE_RELU, /* a above 0, first a below */
-  PNI_SITE_ELU,  /* second a above 0, second first (e^a - 1) below */
-  PNI_SITE_GELU,
-  PNI_SITE_SILU,
-  PNI_SITE_TANH,
-  PNI_SITE_SIGMOID,
-  PNI_SITE_SOFTPLUS,
-  PNI_SITE_SOFTSIGN,
-  PNI_SITE_CLAMP /* slope a + shift, limited to [first, second] */
-} pni_site_activation;
 
 /* Likelihoods: X(name, whether targets are labels, int64 [N], whether it has a noise_scale); their bodies in
  * site_node_real.h. */
@@ -38,7 +26,7 @@ typedef struct pni_site_layer {
   int64_t in, out, rows; /* rows: in, and 1 for a bias */
   int64_t at;            /* its first weight */
   int64_t node;          /* its first node among those of all layers */
-  pni_site_activation activation;
+  pni_slope_kind activation;
   double first, second, slope, shift;
 } pni_site_layer;
 

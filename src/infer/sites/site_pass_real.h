@@ -154,7 +154,7 @@ FN void NAME(transposed)(const int rows, const int cols, const pni_site_problem 
     PNI_UNROLL for (int k = 0; k < rows; k++) PNI_UNROLL for (int c = 0; c < cols; c++) {
       REAL *to = below + (k * own->in + c) * LANES + v;
       VEC s = sum[k * cols + c];
-      if (p->layer[l - 1].activation != PNI_SITE_IDENTITY) s *= LOAD(to);
+      if (p->layer[l - 1].activation != PNI_SLOPE_IDENTITY) s *= LOAD(to);
       STORE(to, s);
     }
   }
@@ -233,7 +233,7 @@ TARGET static void NAME(judge)(const pni_site_problem *p, const pni_site_room *r
   const int64_t out = last->out;
   REAL *f = NAME(nodes)(p, r->h, p->num_layers - 1, at), *d = NAME(nodes)(p, r->d, p->num_layers - 1, at);
   REAL *value = r->spare, *spare = value + p->tile * LANES, *slope = d;
-  bool bent = last->activation != PNI_SITE_IDENTITY;
+  bool bent = last->activation != PNI_SLOPE_IDENTITY;
   if (bent) d = spare + p->tile * p->widest * LANES;
   switch (p->likelihood) {
   case PNI_SITE_normal: NAME(normal)(p, (const REAL *)p->y + first * out, f, d, value, n, out); break;

@@ -173,16 +173,17 @@ static int l_rows(lua_State *L) {
   lua_newtable(L);
   for (int i = 0; i < pni_estimator_count(); i++) {
     const pni_estimator *row = pni_estimator_at(i);
-    const char *text[][2] = {{"kind", "estimator"},
-                             {"name", row->name},
-                             {"doc", row->doc},
-                             {"source", row->source},
-                             {"result", row->result}};
+    const char *text[][2] = {{"kind", "estimator"},   {"name", row->name},     {"doc", row->doc},
+                             {"source", row->source}, {"result", row->result}, {"gradient", row->objective.gradient}};
     lua_newtable(L);
     for (size_t k = 0; k < sizeof text / sizeof text[0]; k++) {
       lua_pushstring(L, text[k][1]);
       lua_setfield(L, -2, text[k][0]);
     }
+    lua_pushboolean(L, row->objective.nonlinear);
+    lua_setfield(L, -2, "nonlinear");
+    lua_pushinteger(L, row->objective.least);
+    lua_setfield(L, -2, "least");
     push_args(L, row);
     lua_setfield(L, -2, "args");
     push_inputs(L, row);

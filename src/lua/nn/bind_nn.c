@@ -492,6 +492,8 @@ static int l_layer_rows(lua_State *L) {
     lua_setfield(L, -2, "covariance");
     lua_pushboolean(L, row->activation);
     lua_setfield(L, -2, "activation");
+    lua_pushboolean(L, row->slope != NULL);
+    lua_setfield(L, -2, "slope");
     set_args(L, row->size, row->options);
     pni_push_options(L, row->options);
     lua_setfield(L, -2, "options");

@@ -8,10 +8,11 @@
 -- help: nowhere
 local core = require "penumbra.core"
 local drift_weights = require "penumbra.models.bnsde.drift_weights"
+local options = require "penumbra.options"
 
 local hybrid_path = {}
 
-local function shape_text(x) return "[" .. table.concat(x:shape(), ", ") .. "]" end
+local shape_text = options.shape_text
 
 -- What a script's function gave, which must be like h.
 local function like(role, value, h)

@@ -4,20 +4,20 @@ local core = require "penumbra.core"
 local drift_weights = require "penumbra.models.bnsde.drift_weights"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
-local parameters = require "penumbra.nn.parameters"
+local parameters = require "penumbra.parameters"
 local path_objective = require "penumbra.models.bnsde.path_objective"
 local train = require "penumbra.train"
 local trajectories = require "penumbra.models.bnsde.trajectories"
 
 local path_training = {}
 
-local known = { data = options.required "table", epochs = options.required "number",
+local known = options.merged({ data = options.required "table", epochs = options.required "number",
   batch_size = options.optional "number", window = options.optional "number", lr = options.optional "number",
   schedule = options.optional "function", optimiser = options.optional(), compile = true,
   seed = options.optional "number", warmup = options.optional "number", count = 50,
   on_epoch = options.optional "function", checkpoint = options.optional "string",
-  checkpoint_every = options.optional "number", resume = options.optional "boolean", progress = options.any(false) }
-for name, value in pairs(path_objective.options) do known[name] = value end
+  checkpoint_every = options.optional "number", resume = options.optional "boolean", progress = options.any(false) },
+  path_objective.options)
 
 -- ---- SGLD ----
 

@@ -8,7 +8,7 @@ local options = require "penumbra.options"
 
 local source_data = {}
 
-local function shape_text(t) return ("[%s]"):format(table.concat(t:shape(), ", ")) end
+local shape_text = options.shape_text
 
 -- Sizes and dtypes of what a model knows by name.
 local function known_of(self)

@@ -10,8 +10,7 @@ local methods = {}
 local own -- what the model's file has: read, fuse, fuse_options
 
 local function fusing(known)
-  for name, value in pairs(own.fuse_options) do known[name] = value end
-  return known
+  return options.merged(known, own.fuse_options)
 end
 
 -- Where targets are named, sources of these names are not read unless they are named too.

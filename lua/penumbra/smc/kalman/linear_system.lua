@@ -29,9 +29,7 @@ function linear_system.refuse_other_words(where, given)
   end
 end
 
-local function shape_text(x)
-  return "[" .. table.concat(x:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 -- ---- small algebra: matrices [..., n, k], vectors [..., n] ----
 
@@ -154,15 +152,8 @@ linear_system.known_options = known_options
 
 --- The options that all functions of sequences have, checked, with `more` of the function's own.
 function linear_system.options(where, given, more)
-  local known = {}
-  for name, value in pairs(known_options) do
-    known[name] = value
-  end
-  for name, value in pairs(more or {}) do
-    known[name] = value
-  end
   linear_system.refuse_missing(where, given)
-  return options.check(where, given, known)
+  return options.check(where, given, options.merged(known_options, more or {}))
 end
 
 --- Raises where options still say what NaN means.
@@ -323,14 +314,7 @@ end
 
 --- The same with other fields.
 function linear_system:with(fields)
-  local other = setmetatable({}, linear_system)
-  for name, value in pairs(self) do
-    other[name] = value
-  end
-  for name, value in pairs(fields) do
-    other[name] = value
-  end
-  return other
+  return setmetatable(options.merged(self, fields), linear_system)
 end
 
 -- ---- time ----

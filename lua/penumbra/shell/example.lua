@@ -1,6 +1,7 @@
 --- An example for each distribution, composite and bijector: lines that run where `pn` is penumbra. Arguments come from
 --- the names and constraints of the row's parameters, so that a new row has one too.
 -- help: nowhere
+local pn = require "penumbra"
 local describe = require "penumbra.distribution.describe"
 
 local example = {}
@@ -80,7 +81,7 @@ local bijectors = {
 }
 
 local function value_of(expression)
-  return assert(load("return " .. expression, "=example", "t", { pn = require "penumbra" }))()
+  return assert(load("return " .. expression, "=example", "t", { pn = pn }))()
 end
 
 -- "-->  -1.1" for the value of an expression; "" if it is not short.

@@ -290,6 +290,9 @@ end
 
 -- ---- states ----
 
+-- Other layouts by name, {state =, load_state =}: penumbra.nn.torch_layout enters its own.
+parameters.layouts = {}
+
 -- The other layout that the options ask for, or nil.
 local function layout_of(where, given)
   local o = options.check(where, given or {}, { layout = "penumbra", names = options.optional "table" })
@@ -298,7 +301,7 @@ local function layout_of(where, given)
   elseif o.names and o.layout ~= "torch" then
     core.error(where .. ": names is only used with layout = \"torch\"")
   end
-  return o.layout == "torch" and require "penumbra.nn.torch_layout" or nil, o.names
+  return parameters.layouts[o.layout], o.names
 end
 
 --- state(x [, {layout = "penumbra", names =}]): table name -> copy of the values, of parameters and buffers. layout
@@ -315,9 +318,7 @@ function parameters.state(x, given)
   return state
 end
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
+local shape_text = options.shape_text
 
 --- load_state(x, state [, {layout = "penumbra", names =}]): the way back. Everything is checked first, so on an error
 --- nothing has changed.

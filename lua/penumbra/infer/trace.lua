@@ -1,0 +1,144 @@
+--- A run of a model: what it sampled, observed and kept, by name, with its log density. model:trace(...) gives one, and
+--- so does whatever runs a model for samplers and guides.
+-- help: pn, methods trace of trace
+local core = require "penumbra.core"
+local enumeration = require "penumbra.infer.enumeration"
+local options = require "penumbra.options"
+local recorder = require "penumbra.infer.recorder"
+
+local run = {}
+
+local shape_text = options.shape_text
+
+-- ---- traces ----
+
+local trace = {} -- the methods of a trace
+
+local function reduced(m, site)
+  local lp = site.log_prob
+  local scale = site.scale
+  if m.particles and lp:ndim() > m.most then
+    local axes = {}
+    for k = 2, lp:ndim() do
+      axes[k - 1] = k
+    end
+    lp = #axes > 0 and lp:sum(axes) or lp
+  elseif lp:ndim() > 0 then
+    lp = lp:sum()
+  end
+  return scale ~= 1 and lp * scale or lp
+end
+
+--- The log density of all sites together: a 0-d tensor, or [S] with S particles. Enumerated variables are summed out.
+function trace:log_density()
+  if self.enumerated then
+    return enumeration.log_density(self)
+  end
+  local total
+  for _, site in ipairs(self.order) do
+    if site.log_prob then
+      local lp = reduced(self, site)
+      total = total and total + lp or lp
+    end
+  end
+  return total or core.tensor(0)
+end
+
+--- Table site -> value of the latent variables. Those of a scan also together, time first.
+function trace:values()
+  local values = {}
+  for _, site in ipairs(self.order) do
+    if (site.kind == "sample" or site.kind == "flat") and not site.observed then
+      values[site.name] = site.value
+    end
+  end
+  return values
+end
+
+trace.__index = core.namespace("a trace", trace)
+trace.__tostring = function(self)
+  local lines = {}
+  for _, site in ipairs(self.order) do
+    local what = site.observed and "observed" or site.kind
+    local shape = core.is_tensor(site.value) and shape_text(site.value) or ""
+    local law = site.dist and site.dist.name or site.set and tostring(site.set) or ""
+    local plates = {}
+    for k, plate in ipairs(site.plates) do
+      plates[k] = plate.rows < plate.size and ("%s (%d of %d)"):format(plate.name, plate.rows, plate.size) or plate.name
+    end
+    lines[#lines + 1] = ("%-16s %-14s %-12s %-18s %s"):format(site.name, what, shape, law, table.concat(plates, ", "))
+      :gsub("%s+$", "")
+  end
+  return table.concat(lines, "\n")
+end
+
+-- ---- runs ----
+
+local function no_value() end
+
+-- What condition, intervene and block name must be there.
+local function check_named(self, m)
+  if not self.changed then
+    return
+  end
+  local met, names = {}, {}
+  for _, site in ipairs(m.order) do
+    met[site.name], met[site.base] = true, true
+    names[#names + 1] = site.name
+  end
+  for name in pairs(m.unseen or {}) do
+    met[name] = true
+  end
+  table.sort(names)
+  for where, list in pairs { condition = self.data, intervene = self.fixed, block = self.hidden } do
+    for name in pairs(list) do
+      if not met[name] then
+        core.error(("%s: the model has no site '%s'%s"):format(where, name, options.suggestion(name, names)))
+      end
+    end
+  end
+end
+
+--- Runs the function of a model. how.value(m, site): the value of a latent variable, or nil to draw it.
+--- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate:
+--- discrete variables that ask for it take all their values, but those named in how.given. how.labels: a table that
+--- gets, by name of site, numbers (0) that are added to their log probabilities.
+--- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
+--- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
+--- how.check: mistakes that a run may be asked to find; how.finite: NaN in what was seen is one.
+--- how.drive(m, name, steps, carry, turn): does the outermost m:scan in its own way, by calls carry = turn(carry, t),
+--- and gives the last carry. Internal.
+function run.run(self, args, how)
+  how = how or {}
+  -- absent fields are false: to look for one in the metatable takes longer (lists with room for some sites)
+  local m = setmetatable({ model = self, sites = { a = nil, b = nil, c = nil, d = nil }, order = { nil, nil, nil, nil },
+    plates = {}, scale = 1, step = "", time = false,
+    value_of = how.value or no_value, particles = how.particles or false, most = how.most or math.huge,
+    strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
+    predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
+    detached = how.detached or false, labels = how.labels or false, sums = false, turns = false, log_det = false,
+    enumerated = false, enumerates = false, axis_sizes = false,
+    unseen = false, unscored = how.unscored or false, given = how.given or false,
+    indices = how.indices or {}, plate_sizes = {}, deepest = 0,
+    check = how.check or false, finite = how.finite or false, locate = how.locate or false, drive = how.drive or false,
+    changed = self.changed }, recorder.methods)
+  self.body(m, table.unpack(args, 1, args.n or #args))
+  if how.check then
+    check_named(self, m)
+  end
+  return setmetatable(m, trace)
+end
+
+-- value_of that looks into model.replayed first
+local function replaying(self, value)
+  if not next(self.replayed) then
+    return value
+  end
+  return function(m, site)
+    return recorder.given_value(self.replayed, site) or (value and value(m, site))
+  end
+end
+
+run.methods, run.replaying = trace, replaying
+
+return run
