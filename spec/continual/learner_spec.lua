@@ -318,8 +318,14 @@ describe("the Gaussian part of a network", function()
     local x, y = stream(1, 12)
     local learner = linear(1, { memory = { size = 3 }, draws = { sites = 500 } })
     local report = learner:observe(x, y)
-    local places = continual.top(report.scores, 3)
-    bits(x:take(1, places), learner.memory.x)
+    local scores, order = report.scores:totable(), {}
+    for k = 1, 12 do order[k] = k end
+    table.sort(order, function(a, b) return scores[a] > scores[b] end)
+    local kept, want = learner.memory.x:squeeze(2):totable(), {}
+    for k = 1, 3 do want[k] = x[order[k]][1]:item() end
+    table.sort(kept)
+    table.sort(want)
+    assert.same(want, kept)
     assert.same({ kept_new = 3, kept_old = 0, ages = { 0., 0., 0. } }, report.memory)
   end)
 
@@ -353,6 +359,35 @@ describe("predictions", function()
     close(spread:unsqueeze(2), p.spread, 1e-12)
     close((spread + NOISE ^ 2):unsqueeze(2), p.variance, 1e-12)
     close(pn.dist.normal(mean, (spread + NOISE ^ 2):sqrt()):log_prob(y), learner:log_predictive(x, y), 1e-12)
+  end)
+
+  -- y = w x + noise: N(y; m x, x^2 / precision + noise^2) under the belief of before, whatever is forgotten then.
+  it("of a batch, before it is learned from, are those of the posterior of all before", function()
+    local x, y = stream(1, 12)
+    for _, rate in ipairs { 0, 0.4 } do
+      local learner = linear(1, { forget = continual.bayesian_forgetting { rate = rate }, draws = { predict = 2 } })
+      local weights, from = pn.ones { 12 }, 1
+      for k, to in ipairs { 5, 6, 12 } do
+        local told = learner:observe(x:slice(1, from, to), y:slice(1, from, to)).log_predictive_before
+        local mean, spread = pn.zeros { 1 }, pn.ones { 1 }
+        if k > 1 then
+          local n = from - 1
+          local precision, eta = exact(x:slice(1, 1, n), y:slice(1, 1, n), weights:slice(1, 1, n))
+          mean, spread = eta / precision, precision:reciprocal()
+        end
+        local total = 0
+        for i = from, to do
+          local at = x[i][1]:item()
+          local variance = at ^ 2 * spread:item() + NOISE ^ 2
+          total = total - 0.5 * ((y[i]:item() - mean:item() * at) ^ 2 / variance + math.log(2 * math.pi * variance))
+        end
+        assert.near(total / (to - from + 1), told, 1e-8)
+        -- when the next batch comes, all up to here have been tempered once for each batch that came after them
+        local kept = {}
+        for i = 1, 12 do kept[i] = weights[i]:item() * (i < from and 1 - rate or 1) end
+        weights, from = pn.tensor(kept), to + 1
+      end
+    end
   end)
 
   it("of a network are means over draws of its weights", function()
