@@ -71,6 +71,27 @@ describe("a stream of a linear Gaussian model", function()
     end
   end)
 
+  -- Where the family has the posterior, the ELBO at its optimum is log p(batch | all before).
+  it("tells the evidence of each batch", function()
+    local x, y = stream(1, 12)
+    local function evidence(n)
+      local s = x:slice(1, 1, n)
+      return pn.dist.multivariate_normal { loc = pn.zeros { n }, covariance_matrix = s:matmul(s:t())
+        + pn.eye(n) * NOISE ^ 2 }:log_prob(y:slice(1, 1, n)):item()
+    end
+    local learner, before = linear(1, { initial = { share = 0.9 } }), 0
+    local reports = fed(learner, x, y, { 5, 6, 12 })
+    for k, n in ipairs { 5, 6, 12 } do
+      local told = reports[k].elbo
+      assert.near(evidence(n) - before, told.last, 1e-7)
+      assert.equal(told.first, told.curve[1])
+      assert.equal(20, #told.curve)
+      before = evidence(n)
+      -- each point is the mean of the steps between
+      for j = 2, 20 do assert(told.curve[j] >= told.curve[j - 1] - 0.2, j) end
+    end
+  end)
+
   it("has it for orthogonal inputs; for correlated ones the precision only", function()
     local x, y = stream(2, 12)
     local axis = pn.tensor { { 1, 0 }, { 0, 1 }, { 1, 0 }, { 1, 0 }, { 0, 1 }, { 0, 1 }, { 1, 0 }, { 0, 1 }, { 0, 1 },
@@ -340,6 +361,16 @@ describe("the Gaussian part of a network", function()
     assert(report.unconverged and report.bias.mean > 0.1)
     assert.equal(1, short.counts.unconverged)
     assert.equal(1, short.counts.clipped)
+    assert.equal(1, short.counts.clipped_steps)
+    -- the larger of the two biases decides
+    local low, high = math.min(report.bias.precision, report.bias.mean), math.max(report.bias.precision,
+      report.bias.mean)
+    assert(high > low * 1.1 + 1e-3)
+    for _, case in ipairs { { (low + high) / 2, true }, { high * 1.01, false } } do
+      local again = linear(1, { steps = { first = 1 }, initial = { share = 0.01 }, memory = { size = 2,
+        select = "k_center" }, guard = { unconverged = case[1] }, estimator = "hessian", draws = { sites = 200 } })
+      assert.equal(case[2], again:observe(x, y).unconverged)
+    end
     close({ 1e-3 }, short.posterior.precision, 1e-12)
   end)
 end)
