@@ -176,6 +176,44 @@ describe("without forgetting and memory", function()
   end)
 end)
 
+-- How far Newton's step goes from q, in standard deviations and in log scale, on minus the ELBO of one logistic weight
+-- after predecessor p, expectations by quadrature. Second the same from N(0, 1).
+local function newton(q, p, x, y)
+  local z = pn.linspace(-8, 8, 801)
+  local weight = (z:square() * -0.5):exp()
+  weight = weight / weight:sum()
+  local function step(mean, log_scale)
+    local m, l = pn.param(pn.tensor { mean }), pn.param(pn.tensor { log_scale })
+    local f = x:matmul((m + l:exp() * z):unsqueeze(1))
+    local expected = -(((f * (1 - y * 2):unsqueeze(2)):softplus() * weight):sum())
+    local kl = (((l * 2):exp() + m:square()) * p.precision * 0.5 - m * p.precision_mean - l):sum()
+    local g = pn.concatenate(pn.grad(kl - expected, { m, l }, { create_graph = true }), 1)
+    local rows = {}
+    for k = 1, 2 do rows[k] = pn.concatenate(pn.grad(g[k], { m, l }, { create_graph = true }), 1):detach() end
+    local move = pn.stack(rows):solve(g:detach():unsqueeze(2))
+    return math.max(math.abs(move[1][1]:item()) / math.exp(log_scale), math.abs(move[2][1]:item()))
+  end
+  return step((q.precision_mean / q.precision):item(), q.precision:log():item() * -0.5), step(0, 0)
+end
+
+describe("a stream of a logistic weight", function()
+  it("is where the ELBO of each batch is flat, by quadrature", function()
+    local g = pn.generator(5)
+    local x = pn.randn({ 30, 1 }, { generator = g })
+    local y = (x * 1.5):sigmoid():squeeze(2):gt(pn.rand({ 30 }, { generator = g })):to "float64"
+    local learner = continual.learner { network = nn.linear(1, 1, { bias = false }), likelihood = "bernoulli", prior = 1,
+      seed = 3, steps = { first = 800, later = 800 }, draws = { train = 32 }, optimiser = { lr = 0.05 } }
+    local p, from = pn.dist.natural.diagonal(pn.zeros { 1 }, pn.ones { 1 }), 1
+    for _, to in ipairs { 12, 30 } do
+      local bx, by = x:slice(1, from, to), y:slice(1, from, to)
+      learner:observe(bx, by)
+      local left, at_first = newton(learner.posterior, p, bx, by)
+      assert(left < 0.03 and at_first > 0.2, ("%g of %g"):format(left, at_first))
+      p, from = learner.posterior, to + 1
+    end
+  end)
+end)
+
 -- ---- forgetting ----
 
 describe("a tempered stream", function()
@@ -262,6 +300,21 @@ describe("variational continual learning", function()
       close({ 1. }, few.posterior.precision, 1e-15, "a memory larger than the data")
       close(precision, few.projection.precision, 1e-9)
     end
+  end)
+
+  it("draws its random memory: every datum has its turn, whatever came first", function()
+    local x, y = stream(1, 6)
+    local counts, values = {}, x:squeeze(2):totable()
+    for seed = 1, 60 do
+      local learner = linear(1, { memory = { size = 2, select = "random" }, update = "refit", seed = seed,
+        steps = { first = 1 } })
+      learner:observe(x, y)
+      local kept = learner.memory.x:squeeze(2):totable()
+      assert(kept[1] ~= kept[2])
+      for _, v in ipairs(kept) do counts[v] = (counts[v] or 0) + 1 end
+    end
+    -- binomial(60, 1/3): 20, deviation 3.7
+    for _, v in ipairs(values) do assert(math.abs((counts[v] or 0) - 20) < 4.5 * 3.7, counts[v]) end
   end)
 
   it("with scores refits the Gaussian part to what left the memory", function()

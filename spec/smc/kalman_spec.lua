@@ -745,6 +745,23 @@ describe("EM", function()
     end
   end)
 
+  it("ends there in mean and covariance of the first states of many series, too", function()
+    pn.seed(64)
+    local s = random_system(2, 1)
+    s.initial_cov = s.initial_cov * 3
+    local _, y = kalman.sample(s, 3, { batch_shape = { 150 } })
+    local fixed, held = {}, {}
+    for name in pairs(s) do fixed[#fixed + 1] = not name:find "^initial" and name or nil end
+    s.initial_mean, s.initial_cov = s.initial_mean + 2, s.initial_cov * 2
+    local e = kalman.em(s, y[1], { steps = 1500, tolerance = 1e-14, fixed = fixed })
+    local values = e.log_likelihood:totable()
+    assert.is_true(values[#values] > values[1] + 1)
+    for name, x in pairs(e.system) do held[name] = pn.param(x) end
+    for _, g in ipairs(pn.grad(kalman.log_likelihood(held, y[1]):sum(), { held.initial_mean, held.initial_cov })) do
+      close(g, 0, 2e-3, "gradient")
+    end
+  end)
+
   it("fits parts with the batch's axes to each series", function()
     pn.seed(63)
     local s = random_system(2, 1)
