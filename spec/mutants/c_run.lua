@@ -7,8 +7,8 @@
 --- sum or product is dropped). The file is compiled with -O1 in a copy of the tree, core.so linked from the objects of
 --- BUILD; tried by busted specs that are named as the file is, then by those of the folder, the shortest first (as far
 --- as spec/mutants/run.lua has timed them), at last by the folder's C programs, until one fails or `budget` seconds are
---- over. A fault that does not compile, or gives the same object, is none. Results: build/mutants/c_results; the rest as
---- for spec/mutants/run.lua.
+--- over. A fault that does not compile, or gives the same object, is none. Results: build/mutants/c_results; the rest
+--- as for spec/mutants/run.lua.
 local tally = dofile "spec/mutants/tally.lua"
 local read, lines = tally.read, tally.lines
 
@@ -20,7 +20,8 @@ local tree, results = room .. "/c_tree", room .. "/c_results"
 
 --- What enters the C of a folder: folders of specs, and C programs.
 local TESTS = {
-  smc = {"spec/smc spec/models spec/infer", "kalman host_filter population resampling_hostile sweep_particle sweep_gaussian"},
+  smc = {"spec/smc spec/models spec/infer",
+    "kalman host_filter population resampling_hostile sweep_particle sweep_gaussian"},
   infer = {"spec/infer spec/smc spec/pac spec/gap", "hmc target sweep_infer sweep_sampler metric"},
   nn = {"spec/nn spec/optim spec/train", "nn conv optim rectified"},
   distribution = {"spec/distribution spec/infer", "dist count sweep_bijector sweep_kl sweep_natural flow"},
@@ -76,7 +77,9 @@ local function mark_bodies(list)
 end
 
 local WORDS = {}
-for word in ("return sizeof else case if for while do goto break continue switch default"):gmatch "%a+" do WORDS[word] = true end
+for word in ("return sizeof else case if for while do goto break continue switch default"):gmatch "%a+" do
+  WORDS[word] = true
+end
 
 local function is_operand(t)
   return t and (t.kind == "number" or t.kind == "name" and not WORDS[t.text] or t.text == ")" or t.text == "]")
@@ -84,7 +87,7 @@ end
 
 -- The last token of the factor that begins at k: a name with calls, fields and places, a number, something in brackets.
 local function factor_end(list, k)
-  while list[k] and (list[k].text == "-" or list[k].text == "!" or list[k].text == "*" or list[k].text == "&") do k = k + 1 end
+  while list[k] and (list[k].kind == "sign" and ("-!*&"):find(list[k].text, 1, true)) do k = k + 1 end
   if not is_operand(list[k]) and (list[k] or {}).text ~= "(" then return nil end
   local function closing(i)
     local depth = 0
@@ -111,8 +114,8 @@ local PRODUCT = {["*"] = true, ["/"] = true}
 -- A statement that is one line: a call or an assignment.
 local function statement_end(list, k)
   local before = list[k - 1]
-  if list[k].kind ~= "name" or WORDS[list[k].text] or not (before.text == ";" or before.text == "{" or before.text == "}"
-    or before.text == ")") or before.line == list[k].line then return nil end
+  if list[k].kind ~= "name" or WORDS[list[k].text] or not ((";{})"):find(before.text, 1, true))
+    or before.line == list[k].line then return nil end
   local depth, to = 0, k
   while list[to] and list[to].line == list[k].line do
     depth = depth + (OPENS[list[to].text] or 0)
@@ -135,7 +138,9 @@ local function faults_of(text)
       if swapped and (t.kind == "name" or is_operand(list[k - 1])) then
         add("random", k, k, swapped, t.text .. " becomes " .. swapped)
       end
-      if t.kind == "number" then add("random", k, k, "(" .. t.text .. " + 1)", t.text .. " becomes " .. t.text .. " + 1") end
+      if t.kind == "number" then
+        add("random", k, k, "(" .. t.text .. " + 1)", t.text .. " becomes " .. t.text .. " + 1")
+      end
       local to = statement_end(list, k)
       if to then add("random", k, to, "", "the statement is dropped") end
       if (PRODUCT[t.text] or t.text == "+" or t.text == "-") and is_operand(list[k - 1]) then
@@ -154,8 +159,16 @@ end
 
 local function run(command) return os.execute(command) end
 
+-- What a run that was stopped left behind is taken back.
 local function prepare()
-  if read(tree .. "/Makefile") then return end
+  if read(tree .. "/Makefile") then
+    for _, line in ipairs(lines(("diff -rq src '%s/src'"):format(tree))) do
+      local path = line:match "^Files src/(.*)%.c and "
+      assert(path and run(("cp 'src/%s.c' '%s/src/%s.c'"):format(path, tree, path)), line)
+      os.remove(("%s/build/obj/%s.o"):format(tree, path))
+    end
+    return
+  end
   assert(run(("mkdir -p '%s/build' && cp -a src Makefile '%s' && cp -a '%s/obj' '%s/embedded_lua.c' '%s/build'")
     :format(tree, tree, build, build, tree)))
   assert(run(("ln -s '%s/lua' '%s/lua' && ln -s '%s/spec' '%s/spec'"):format(root, tree, root, tree)))
@@ -202,8 +215,9 @@ local function specs_for(path, seconds)
 end
 
 local function passes(spec, seconds)
-  return run(("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/build/lua/?.so;;' PENUMBRA=%s/penumbra "
-    .. "BUILD=%s OPENBLAS_NUM_THREADS=1 timeout -k 5 %d busted --lua=%s -o spec/output.lua %s </dev/null >/dev/null 2>&1")
+  return run(("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/build/lua/?.so;;' "
+    .. "PENUMBRA=%s/penumbra BUILD=%s OPENBLAS_NUM_THREADS=1 timeout -k 5 %d busted --lua=%s -o spec/output.lua %s "
+    .. "</dev/null >/dev/null 2>&1")
     :format(root, root, root, tree, build, build, 30 + 8 * seconds, lua, spec))
 end
 
@@ -228,7 +242,8 @@ local function verdict(fault, seconds, budget)
     end
     for name in TESTS[fault.file:match "^src/(%w+)/"][2]:gmatch "%S+" do
       local program = "spec/c/" .. name .. "_test"
-      if not (make(program) and run(("cd '%s' && timeout -k 5 300 build/%s >/dev/null 2>&1"):format(tree, program))) then
+      make(program)
+      if not run(("cd '%s' && timeout -k 5 300 build/%s >/dev/null 2>&1"):format(tree, program)) then
         return "killed", program
       end
     end
@@ -282,4 +297,4 @@ if not command then
     .. "[--under PART] [--budget SECONDS]\n")
   os.exit(1)
 end
-command()
+command(o)

@@ -1,7 +1,8 @@
 --- Faults planted one at a time in lua/penumbra, and which of them the specs notice.
 ---
 ---     lua5.4 spec/mutants/run.lua cover [PART]...       which functions each spec enters, and how long it takes: once
----     lua5.4 spec/mutants/run.lua try [--kind random] [--count 50] [--seed 1] [--under smc] [--part 1/2] [--budget 300]
+---     lua5.4 spec/mutants/run.lua try [--kind random] [--count 50] [--seed 1] [--under smc] [--part 1/2]
+---                                     [--budget 300]
 ---     lua5.4 spec/mutants/run.lua show [--kind random]  shares by folder with 95 % intervals, and the survivors
 ---
 --- A fault is tried by the specs that enter its function, those first that enter most of its file for their time, until

@@ -28,7 +28,9 @@ end
 function tally.known(results)
   local tried, same = {}, {}
   for status, name in (tally.read(results) or ""):gmatch "(%w+)\t[^\t]*\t([^\n]+)\n" do tried[name] = status end
-  for name in (tally.read "spec/mutants/equivalent.txt" or ""):gmatch "([^\n]-)%s*%-%- [^\n]*\n" do same[name] = true end
+  for name in (tally.read "spec/mutants/equivalent.txt" or ""):gmatch "([^\n]-)%s*%-%- [^\n]*\n" do
+    same[name] = true
+  end
   return tried, same
 end
 
