@@ -222,14 +222,15 @@ local function passes(spec, seconds)
 end
 
 local function verdict(fault, seconds, budget)
-  local path, object = tree .. "/" .. fault.file, tree .. "/build/obj/" .. fault.file:match "^src/(.*)%.c$" .. ".o"
+  local target = "obj/" .. fault.file:match "^src/(.*)%.c$" .. ".o"
+  local path, object = tree .. "/" .. fault.file, tree .. "/build/" .. target
   local text, spent = read(fault.file), 0
   local function write(body)
     local file <close> = assert(io.open(path, "w"))
     file:write(body)
   end
   write(text)
-  if not make(object:match "/build/(.*)$") then error("make: see " .. tree .. "/make.log") end
+  if not make(target) then error("make: see " .. tree .. "/make.log") end
   local whole = sum_of(object)
   local function judged()
     write(text:sub(1, fault.from - 1) .. fault.text .. text:sub(fault.to + 1))
