@@ -71,6 +71,27 @@ describe("a stream of a linear Gaussian model", function()
     end
   end)
 
+  -- Where the family has the posterior, the ELBO at its optimum is log p(batch | all before).
+  it("tells the evidence of each batch", function()
+    local x, y = stream(1, 12)
+    local function evidence(n)
+      local s = x:slice(1, 1, n)
+      return pn.dist.multivariate_normal { loc = pn.zeros { n }, covariance_matrix = s:matmul(s:t())
+        + pn.eye(n) * NOISE ^ 2 }:log_prob(y:slice(1, 1, n)):item()
+    end
+    local learner, before = linear(1, { initial = { share = 0.9 } }), 0
+    local reports = fed(learner, x, y, { 5, 6, 12 })
+    for k, n in ipairs { 5, 6, 12 } do
+      local told = reports[k].elbo
+      assert.near(evidence(n) - before, told.last, 1e-7)
+      assert.equal(told.first, told.curve[1])
+      assert.equal(20, #told.curve)
+      before = evidence(n)
+      -- each point is the mean of the steps between
+      for j = 2, 20 do assert(told.curve[j] >= told.curve[j - 1] - 0.2, j) end
+    end
+  end)
+
   it("has it for orthogonal inputs; for correlated ones the precision only", function()
     local x, y = stream(2, 12)
     local axis = pn.tensor { { 1, 0 }, { 0, 1 }, { 1, 0 }, { 1, 0 }, { 0, 1 }, { 0, 1 }, { 1, 0 }, { 0, 1 }, { 0, 1 },
@@ -151,6 +172,44 @@ describe("without forgetting and memory", function()
       for _, batch in ipairs(batches) do learner:observe(batch[1], batch[2]) end
       bits(eta, learner.posterior.precision_mean)
       bits(precision, learner.posterior.precision)
+    end
+  end)
+end)
+
+-- How far Newton's step goes from q, in standard deviations and in log scale, on minus the ELBO of one logistic weight
+-- after predecessor p, expectations by quadrature. Second the same from N(0, 1).
+local function newton(q, p, x, y)
+  local z = pn.linspace(-8, 8, 801)
+  local weight = (z:square() * -0.5):exp()
+  weight = weight / weight:sum()
+  local function step(mean, log_scale)
+    local m, l = pn.param(pn.tensor { mean }), pn.param(pn.tensor { log_scale })
+    local f = x:matmul((m + l:exp() * z):unsqueeze(1))
+    local expected = -(((f * (1 - y * 2):unsqueeze(2)):softplus() * weight):sum())
+    local kl = (((l * 2):exp() + m:square()) * p.precision * 0.5 - m * p.precision_mean - l):sum()
+    local g = pn.concatenate(pn.grad(kl - expected, { m, l }, { create_graph = true }), 1)
+    local rows = {}
+    for k = 1, 2 do rows[k] = pn.concatenate(pn.grad(g[k], { m, l }, { create_graph = true }), 1):detach() end
+    local move = pn.stack(rows):solve(g:detach():unsqueeze(2))
+    return math.max(math.abs(move[1][1]:item()) / math.exp(log_scale), math.abs(move[2][1]:item()))
+  end
+  return step((q.precision_mean / q.precision):item(), q.precision:log():item() * -0.5), step(0, 0)
+end
+
+describe("a stream of a logistic weight", function()
+  it("is where the ELBO of each batch is flat, by quadrature", function()
+    local g = pn.generator(5)
+    local x = pn.randn({ 30, 1 }, { generator = g })
+    local y = (x * 1.5):sigmoid():squeeze(2):gt(pn.rand({ 30 }, { generator = g })):to "float64"
+    local learner = continual.learner { network = nn.linear(1, 1, { bias = false }), likelihood = "bernoulli", prior = 1,
+      seed = 3, steps = { first = 800, later = 800 }, draws = { train = 32 }, optimiser = { lr = 0.05 } }
+    local p, from = pn.dist.natural.diagonal(pn.zeros { 1 }, pn.ones { 1 }), 1
+    for _, to in ipairs { 12, 30 } do
+      local bx, by = x:slice(1, from, to), y:slice(1, from, to)
+      learner:observe(bx, by)
+      local left, at_first = newton(learner.posterior, p, bx, by)
+      assert(left < 0.03 and at_first > 0.2, ("%g of %g"):format(left, at_first))
+      p, from = learner.posterior, to + 1
     end
   end)
 end)
@@ -243,6 +302,21 @@ describe("variational continual learning", function()
     end
   end)
 
+  it("draws its random memory: every datum has its turn, whatever came first", function()
+    local x, y = stream(1, 6)
+    local counts, values = {}, x:squeeze(2):totable()
+    for seed = 1, 60 do
+      local learner = linear(1, { memory = { size = 2, select = "random" }, update = "refit", seed = seed,
+        steps = { first = 1 } })
+      learner:observe(x, y)
+      local kept = learner.memory.x:squeeze(2):totable()
+      assert(kept[1] ~= kept[2])
+      for _, v in ipairs(kept) do counts[v] = (counts[v] or 0) + 1 end
+    end
+    -- binomial(60, 1/3): 20, deviation 3.7
+    for _, v in ipairs(values) do assert(math.abs((counts[v] or 0) - 20) < 4.5 * 3.7, counts[v]) end
+  end)
+
   it("with scores refits the Gaussian part to what left the memory", function()
     local x, y = stream(1, 12)
     local learner = linear(1, { memory = { size = 4 }, update = "refit", draws = { sites = 500 } })
@@ -318,8 +392,14 @@ describe("the Gaussian part of a network", function()
     local x, y = stream(1, 12)
     local learner = linear(1, { memory = { size = 3 }, draws = { sites = 500 } })
     local report = learner:observe(x, y)
-    local places = continual.top(report.scores, 3)
-    bits(x:take(1, places), learner.memory.x)
+    local scores, order = report.scores:totable(), {}
+    for k = 1, 12 do order[k] = k end
+    table.sort(order, function(a, b) return scores[a] > scores[b] end)
+    local kept, want = learner.memory.x:squeeze(2):totable(), {}
+    for k = 1, 3 do want[k] = x[order[k]][1]:item() end
+    table.sort(kept)
+    table.sort(want)
+    assert.same(want, kept)
     assert.same({ kept_new = 3, kept_old = 0, ages = { 0., 0., 0. } }, report.memory)
   end)
 
@@ -334,6 +414,16 @@ describe("the Gaussian part of a network", function()
     assert(report.unconverged and report.bias.mean > 0.1)
     assert.equal(1, short.counts.unconverged)
     assert.equal(1, short.counts.clipped)
+    assert.equal(1, short.counts.clipped_steps)
+    -- the larger of the two biases decides
+    local low, high = math.min(report.bias.precision, report.bias.mean), math.max(report.bias.precision,
+      report.bias.mean)
+    assert(high > low * 1.1 + 1e-3)
+    for _, case in ipairs { { (low + high) / 2, true }, { high * 1.01, false } } do
+      local again = linear(1, { steps = { first = 1 }, initial = { share = 0.01 }, memory = { size = 2,
+        select = "k_center" }, guard = { unconverged = case[1] }, estimator = "hessian", draws = { sites = 200 } })
+      assert.equal(case[2], again:observe(x, y).unconverged)
+    end
     close({ 1e-3 }, short.posterior.precision, 1e-12)
   end)
 end)
@@ -353,6 +443,35 @@ describe("predictions", function()
     close(spread:unsqueeze(2), p.spread, 1e-12)
     close((spread + NOISE ^ 2):unsqueeze(2), p.variance, 1e-12)
     close(pn.dist.normal(mean, (spread + NOISE ^ 2):sqrt()):log_prob(y), learner:log_predictive(x, y), 1e-12)
+  end)
+
+  -- y = w x + noise: N(y; m x, x^2 / precision + noise^2) under the belief of before, whatever is forgotten then.
+  it("of a batch, before it is learned from, are those of the posterior of all before", function()
+    local x, y = stream(1, 12)
+    for _, rate in ipairs { 0, 0.4 } do
+      local learner = linear(1, { forget = continual.bayesian_forgetting { rate = rate }, draws = { predict = 2 } })
+      local weights, from = pn.ones { 12 }, 1
+      for k, to in ipairs { 5, 6, 12 } do
+        local told = learner:observe(x:slice(1, from, to), y:slice(1, from, to)).log_predictive_before
+        local mean, spread = pn.zeros { 1 }, pn.ones { 1 }
+        if k > 1 then
+          local n = from - 1
+          local precision, eta = exact(x:slice(1, 1, n), y:slice(1, 1, n), weights:slice(1, 1, n))
+          mean, spread = eta / precision, precision:reciprocal()
+        end
+        local total = 0
+        for i = from, to do
+          local at = x[i][1]:item()
+          local variance = at ^ 2 * spread:item() + NOISE ^ 2
+          total = total - 0.5 * ((y[i]:item() - mean:item() * at) ^ 2 / variance + math.log(2 * math.pi * variance))
+        end
+        assert.near(total / (to - from + 1), told, 1e-8)
+        -- when the next batch comes, all up to here have been tempered once for each batch that came after them
+        local kept = {}
+        for i = 1, 12 do kept[i] = weights[i]:item() * (i < from and 1 - rate or 1) end
+        weights, from = pn.tensor(kept), to + 1
+      end
+    end
   end)
 
   it("of a network are means over draws of its weights", function()

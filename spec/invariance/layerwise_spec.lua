@@ -121,6 +121,57 @@ describe("the layer-by-layer fit", function()
     end
   end)
 
+  -- With one input, both expectations and both divergences make one objective, the ELBO; data that say little, so that
+  -- a likelihood or a divergence that counts twice shows.
+  it("has one optimum by every way to take its expectations", function()
+    local K, N, noise = 2, 3, 1
+    local x, y = pn.tensor { 0.8, -0.6 }, pn.tensor { 1.2, 0.7, 1.6 }
+    local model = inv.linear_model { x = x, y = y, noise_variance = noise ^ 2, scale = 1, prior_variance = 1.5 }
+    local _, exact = model:predictive(model:posterior())
+    local function log_likelihood(f, t)
+      return (((t - f) / noise):square() + math.log(2 * math.pi * noise ^ 2)):sum(-1) * -0.5
+    end
+    for _, given in ipairs { { expectation = "conditional" }, { expectation = "marginal" },
+      { expectation = "conditional", kl = "mixture" } } do
+      pn.seed(4)
+      local o = { x = x:unsqueeze(1):broadcast_to { N, K }, y = y:unsqueeze(2), prior_scale = 1.5 ^ 0.5, steps = 1500,
+        lr = 0.02, max_sweeps = 1, log_likelihood = log_likelihood, input_draws = 20, draws = 40,
+        generator = pn.generator(5) }
+      for key, value in pairs(given) do o[key] = value end
+      local fit = inv.fit_layers(nn.linear(K, 1, { bias = false }), o)
+      local q = fit:posterior(1)
+      local spread = (x:unsqueeze(1):matmul(inv.node_covariance(q)[1]):matmul(x:unsqueeze(2))):item()
+      assert.near(1, spread / (exact:item() - noise ^ 2), 0.12, given.expectation)
+      assert.near(0, (model:posterior():mean() - q:mean()[1]):abs():max():item(), 0.08)
+      assert.near(model:log_evidence():item(), fit.trace[1][1], 0.1)
+      assert.same({ N * 20, K }, fit.layers[1].inputs:shape())
+    end
+  end)
+
+  it("draws the inputs of the next layer from what was fitted, and hands on the point that was asked for", function()
+    local N, draws = 3, 500
+    local x, y = pn.tensor { { -1 }, { 0.2 }, { 0.8 } }, pn.tensor { { 0.3 }, { -0.2 }, { 0.5 } }
+    for _, point in ipairs { "loc", "mean" } do
+      pn.seed(6)
+      local fit = inv.fit_layers(nn.sequential { nn.linear(1, 2), nn.tanh(), nn.linear(2, 1) }, { x = x, y = y,
+        noise_scale = 0.5, input_draws = draws, steps = 5, max_sweeps = 1, point = point })
+      local first, second = fit.layers[1], fit.layers[2]
+      local want = point == "mean" and fit:posterior(1):mean() or first.loc
+      close(want, first.point, 1e-12)
+      assert.is_true((fit:posterior(1):mean() - first.loc):abs():max():item() > 1e-3)
+      -- rows of a datum stand N apart; tanh undone, they have the law of the pre-activations
+      assert.same({ N * draws, 3 }, second.inputs:shape())
+      local h = second.inputs:slice(2, 1, 2)
+      local u = (((1 + h) / (1 - h)):log() * 0.5):reshape { draws, N, 2 }
+      local mean, variance = require "penumbra.invariance.layerwise".law({ loc = first.loc,
+        scale = first.log_scale:exp(), prior_loc = first.prior_loc, prior_scale = first.prior_scale },
+        pn.concatenate({ x, pn.ones { N, 1 } }, 2))
+      assert.is_true(((u:mean(1) - mean):abs() / (variance / draws):sqrt()):max():item() < 6)
+      assert.is_true((u:var(1) / variance - 1):abs():max():item() < 6 * (2 / draws) ^ 0.5)
+      assert.equal(1, second.inputs:select(2, 3):min():item())
+    end
+  end)
+
   it("fits networks in every way that is offered", function()
     local x = pn.linspace(-1, 1, 12):unsqueeze(2)
     local y = (x * 3):sin()

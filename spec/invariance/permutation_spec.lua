@@ -215,8 +215,18 @@ describe("the gap of node permutations", function()
         if #hidden == 1 then assert.near(r.gap, b.lower, 1e-9) end -- the sum over subsets is exact
       end
     end
+    -- Where the weights between two hidden layers have one law, they tell no order, and the bound is the gap.
+    local net = deep(3, 2)
+    local state = net:state()
+    for name, w in pairs(state) do state[name] = name == "3.weight" and w * 0 + 0.2 or w + pn.randn(w:shape()) * 0.3 end
+    net:load_state(state)
+    local mix = inv.permutation_mixture(net, { scale = 0.3 })
+    local r, b = mix:gap { draws = 300, generator = pn.generator(2) },
+      mix:bounds { draws = 300, permutations = 3, generator = pn.generator(2) }
+    assert.near(r.gap, b.lower, 1e-9)
+    assert.is_true(b.lower > math.log(2) / 2 and b.upper >= b.lower)
     local wide = inv.permutation_mixture(deep(20, 18), { scale = 0.05 })
-    local b = wide:bounds { draws = 20, permutations = 20 }
+    b = wide:bounds { draws = 20, permutations = 20 }
     assert.is_true(b.lower < b.upper and b.upper <= wide.log_count + 1e-9 and b.lower > 1)
     local message = message_of(wide.gap, wide)
     assert(message:find("too many for an exact sum; :bounds gives bounds", 1, true), message)

@@ -359,6 +359,31 @@ describe("gradients", function()
     assert.is_true(report.error < 1e-9 and report.param == 1 and report.order == 1)
     assert.is_true(math.abs(report.gradient - report.differences) <= report.error * math.max(1, report.differences))
     assert.same({ 0.09, 1 }, v:totable()) -- the parameters come back
+    -- gradient s_k and differences (1 + c_k) s_k, c = 1/2, 2, 1, with the weights s_k = sin(0.37 k + 1), k from 0
+    local a, b, c = pn.param(pn.tensor { 4, 5 }), pn.param(pn.tensor { 6 }), pn.tensor { 0.5, 2, 1 }
+    local function wrong()
+      local x = pn.concatenate({ a, b }, 1)
+      return x + x:detach() * c
+    end
+    report = pn.check_gradients(wrong, { a, b }, { tolerance = 1 })
+    assert.same({ 1, 2, 1 }, { report.param, report.element, report.order })
+    assert.is_true(math.abs(report.error - 2 / 3) < 1e-6)
+    assert.is_true(math.abs(report.gradient - math.sin(1.37)) < 1e-12)
+    assert.is_true(math.abs(report.differences - 3 * math.sin(1.37)) < 1e-6)
+    raises("check_gradients: order 1, params%[1%], element 1", function() pn.check_gradients(wrong, { a, b }) end)
+    report = pn.check_gradients(wrong, { b, a }, { tolerance = 1 })
+    assert.same({ 2, 2 }, { report.param, report.element })
+    -- values and first derivatives of u^3 / 3; no second one, where it must be 2 u
+    local u = pn.param(pn.tensor { 0.5, -2 })
+    local function cube() return u:detach():square() * (u - u:detach()) + (u ^ 3 / 3):detach() end
+    assert.is_true(pn.check_gradients(cube, { u }).error < 1e-6)
+    raises("check_gradients: order 2, params%[1%], element 1", function()
+      pn.check_gradients(cube, { u }, { order = 2 })
+    end)
+    -- the sum of what f gives has gradient 0 for x - x of the other element, the weighted one has not
+    raises("order 1", function()
+      pn.check_gradients(function() return pn.stack { u[1], -u[1]:detach(), -u[2]:detach(), u[2] } end, { u })
+    end)
   end)
 end)
 

@@ -16,11 +16,13 @@ local R, Q, V0 = { 0.4, 0.3 }, 0.5, { 1.1, 0.6 } -- standard deviations
 local W, B, NOISE = 1.3, 0.4, 0.7 -- y = W z + B + NOISE e
 
 -- One base matrix, a linear decoder, and the encoder that is right for z ~ N(mean, deviation^2).
-local function linear(a, mean, deviation, noise)
+local function linear(a, mean, deviation, noise, more)
   local w, b = noise and 1 or W, noise and 0 or B
   noise = noise or NOISE
-  local m = models.kvae { size = 1, latent = 1, state = 2, base = 1, units = 3, hidden = {}, belief_draws = 20,
+  local given = { size = 1, latent = 1, state = 2, base = 1, units = 3, hidden = {}, belief_draws = 20,
     scaling = "none", stable = false }
+  for key, value in pairs(more or {}) do given[key] = value end
+  local m = models.kvae(given)
   m.bases.bases.a:set(pn.tensor { a })
   m.bases.bases.c:set(pn.tensor { C })
   m.initial_mean:set(pn.tensor(M0))
@@ -94,6 +96,48 @@ describe("a linear Kalman variational autoencoder", function()
       local few = m:bound({ y = copies(y, 20) }, { draws = 1000 })
       assert.is_true((few - exact):abs():max():item() < 0.5 and few:mean():item() < exact + 0.02)
     end
+  end)
+
+  -- x_t = A x_(t-1) + B u_t, z_t = C x_t + D u_t; the inference network does not see u.
+  it("takes inputs into state and emission as Kalman does: evidence, states, forecasts", function()
+    pn.seed(12)
+    local into, out = pn.tensor { { 0.4, -0.2 }, { 0.1, 0.5 } }, pn.tensor { { -0.3, 0.4 } }
+    local u, ahead = pn.randn { 4, 1, 2 }, pn.randn { 2, 1, 2 }
+    local function both(where, deviation, noise)
+      local m = linear(A, 0, deviation, noise, { covariates = 2, features = 0, inputs = where })
+      local s = system(A, noise and 1 or W, noise and 0 or B, noise or NOISE)
+      for _, name in ipairs(where) do
+        local part = name == "transition" and "b" or "d"
+        m.bases.bases[part]:set((name == "transition" and into or out):unsqueeze(1))
+        s[name .. "_input"] = name == "transition" and into or out * (noise and 1 or W)
+      end
+      return m, s
+    end
+    local values = {}
+    for _, where in ipairs { { "transition" }, { "emission" }, { "transition", "emission" } } do
+      local m, s = both(where, 1.2)
+      for _, y in ipairs { Y, { 0.9, 0 / 0, 1.7, 0 / 0 } } do
+        local exact = pn.smc.kalman.log_likelihood(s, copies(y, 1), { inputs = u }):item()
+        near_mean(1, (m:log_evidence { y = copies(y, 20000), inputs = u:broadcast_to { 4, 20000, 2 } } - exact):exp(),
+          0.03)
+        values[#values + 1] = exact
+      end
+      m, s = both(where, 1e3, 1e-4)
+      local y = copies(Y, 1)
+      local exact, state = pn.smc.kalman.filter(s, y, { inputs = u }), m:filter({ y = y, inputs = u }).state
+      assert.near(0, (state.mean - exact.mean[4]):abs():max():item(), 1e-3)
+      assert.near(0, (state.cov - exact.cov[4]):abs():max():item(), 1e-3)
+      local want = pn.smc.kalman.forecast(s, y, 2, { inputs = pn.concatenate({ u, ahead }, 1) })
+      for _, mode in ipairs { "ancestral", "marginal" } do
+        local paths = m:forecast({ y = y, inputs = u }, 2, { draws = 20000, inputs = ahead, mode = mode })
+        for t = 1, 2 do
+          local x = paths:select(2, t)
+          near_mean(want.mean[t]:item(), x, 0.01)
+          near_mean(want.cov[t]:item(), (x - want.mean[t]:item()):square(), 0.02)
+        end
+      end
+    end
+    for k = 3, 6 do assert.is_true(math.abs(values[k] - values[k - 2]) > 0.05) end -- one input is not another
   end)
 
   it("forecasts as Kalman does", function()

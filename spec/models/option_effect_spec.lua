@@ -154,6 +154,22 @@ describe("an option that is not what it was changes what comes out of", function
     end)
   end
 
+  it("the rate, which falls from lr to its part decay in the last iteration", function()
+    local optim, made = require "penumbra.optim", nil
+    local adam, m = optim.adam, pn.models.deepar(kinds.deepar.base)
+    optim.adam = function(...)
+      made = adam(...)
+      return made
+    end
+    local rates = {}
+    local ok, message = pcall(m.fit, m, { series = batch_of(kinds.deepar.base), steps = 5, lr = 0.02, decay = 0.1,
+      seed = 1, on_step = function(s) rates[s.iteration] = made.lr end })
+    optim.adam = adam
+    assert(ok, message)
+    assert.equal(5, #rates)
+    for k, rate in ipairs(rates) do assert.near(0.02 * 0.1 ^ ((k - 1) / 4), rate, 1e-15) end
+  end)
+
   it("training", function()
     local g, items = pn.generator(8), {}
     for k = 1, 4 do

@@ -41,6 +41,52 @@ describe("variational EM", function()
     assert.same({ 250 }, m:posteriors().batch_shape)
   end)
 
+  -- A decoder that does not see z, and does not learn: what is left is the divergence, without a draw, so that Adam's
+  -- steps on it can be taken beside. Blocks of 3 and of 2 rows.
+  it("goes on with posteriors and with the state of their optimiser, and tells the mean of all rows", function()
+    local N, latent, steps, epochs, rate = 5, 2, 3, 4, 0.05
+    local m = pn.models.variational_em { data = 3, latent = latent, decoder = "bernoulli" }
+    for _, w in ipairs(m.likelihood:parameters()) do w:set(w * 0) end
+    local x = pn.ones { N, 3 }
+    local o = { data = x, epochs = 1, batch_size = 3, steps = steps, lr = 1e-30, posterior_lr = rate }
+    m:fit(o)
+    local start = pn.randn({ N, 2 * latent }, { generator = pn.generator(3) }) * 2
+    m.q[1]:set(start:slice(1, 1, 3))
+    m.q[2]:set(start:slice(1, 4, 5))
+    o.epochs = epochs
+    local s = m:fit(o)
+    local function divergence(phi) -- of N(mean, e^l) from N(0, 1), each row's
+      local mean, l = phi:slice(2, 1, latent), phi:slice(2, latent + 1, 2 * latent)
+      return ((mean:square() + l:exp() - 1 - l) * 0.5):sum(2)
+    end
+    local told = pn.zeros { epochs }:totable()
+    for k, rows in ipairs { { 1, 3 }, { 4, 5 } } do
+      local phi = pn.param(start:slice(1, rows[1], rows[2]))
+      local adam = pn.optim.adam({ phi }, { lr = rate })
+      for epoch = 1, epochs do
+        local value
+        for _ = 1, steps do value = adam:step(divergence(phi):mean()) end
+        told[epoch] = told[epoch] + (value + 3 * math.log(2)) * phi:size(1) / N
+      end
+      assert.near(0, (m.q[k] - phi):abs():max():item(), 1e-9)
+    end
+    for epoch = 1, epochs do assert.near(told[epoch], s.history[epoch], 1e-9) end
+    assert.equal(s.history[epochs], s.loss)
+    assert.is_true((m.q[1] - start:slice(1, 1, 3)):abs():min():item() > 0.2)
+  end)
+
+  it("tells the standard error of its bound", function()
+    pn.seed(4)
+    local m = pn.models.variational_em { data = 3, latent = 1, decoder = "normal" }
+    local x, values, claimed = pn.randn { 6, 3 } * 2, {}, 0
+    for k = 1, 60 do
+      local b = m:bound(x, { draws = 200, steps = 1 })
+      values[k], claimed = b.value, claimed + b.se / 60
+    end
+    local ratio = pn.tensor(values):std():item() / claimed
+    assert.is_true(claimed > 1e-4 and ratio > 0.6 and ratio < 1.6, ratio)
+  end)
+
   it("takes every likelihood, float32, one row, and is saved with its posteriors", function()
     local path = os.tmpname() .. ".safetensors"
     for _, name in ipairs { "bernoulli", "normal", "categorical", "mixture" } do

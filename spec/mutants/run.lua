@@ -2,30 +2,23 @@
 ---
 ---     lua5.4 spec/mutants/run.lua cover [PART]...       which functions each spec enters, and how long it takes: once
 ---     lua5.4 spec/mutants/run.lua try [--kind random] [--count 50] [--seed 1] [--under smc] [--part 1/2]
+---                                     [--budget 300]
 ---     lua5.4 spec/mutants/run.lua show [--kind random]  shares by folder with 95 % intervals, and the survivors
 ---
---- A fault is tried by the specs that enter its function, the shortest first, until one fails; one whose function no
---- spec enters survives. What was tried stands in build/mutants/results, a line each, and is not tried again.
+--- A fault is tried by the specs that enter its function, those first that enter most of its file for their time, until
+--- one fails; one whose function no spec enters survives, and one whose specs would take longer than `budget` seconds
+--- survives when these are over (so that the share of those that were noticed is at least what is told). What was tried
+--- stands in build/mutants/results, a line each, and is not tried again.
 --- spec/mutants/equivalent.txt names faults that change nothing, with the reason: they do not count. The tree itself
 --- is not touched. Environment: LUA, BUILD.
-local faults = dofile "spec/mutants/faults.lua"
+local faults, tally = dofile "spec/mutants/faults.lua", dofile "spec/mutants/tally.lua"
 
 local lua, build = os.getenv "LUA" or "lua5.4", os.getenv "BUILD" or "build"
 local root = io.popen("pwd"):read "l"
 if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
 local room = build .. "/mutants"
 
-local function read(path)
-  local file <close> = io.open(path)
-  return file and file:read "a"
-end
-
-local function lines(command)
-  local list, pipe = {}, assert(io.popen(command))
-  for line in pipe:lines() do list[#list + 1] = line end
-  pipe:close()
-  return list
-end
+local read, lines = tally.read, tally.lines
 
 -- Runs a spec; true if all passed, and the seconds.
 local function busted(spec, extra, first, limit)
@@ -71,19 +64,25 @@ local function cover(parts)
   end
 end
 
--- FILE:LINE of a definition -> list of {spec, seconds}, the shortest first.
+-- FILE:LINE of a definition -> list of {spec, seconds}, those first that enter most functions of the file for their
+-- time.
 local function covered()
-  local by_function = {}
+  local by_function, entered = {}, {}
   for _, path in ipairs(lines("find " .. room .. "/cover -type f ! -name '*.part' | LC_ALL=C sort")) do
     local spec, seconds, rest = read(path):match "^([^\n]*)\n(%d+)\n(.*)$"
     for name in rest:gmatch "[^\n]+" do
+      local key = name:match "^(.*):" .. " " .. spec
+      entered[key] = (entered[key] or 0) + 1
       by_function[name] = by_function[name] or {}
       table.insert(by_function[name], {spec = spec, seconds = tonumber(seconds)})
     end
   end
-  for _, list in pairs(by_function) do
+  for name, list in pairs(by_function) do
+    for _, entry in ipairs(list) do
+      entry.worth = entered[name:match "^(.*):" .. " " .. entry.spec] / (1 + entry.seconds)
+    end
     table.sort(list, function(a, b)
-      if a.seconds ~= b.seconds then return a.seconds < b.seconds end
+      if a.worth ~= b.worth then return a.worth > b.worth end
       return a.spec < b.spec
     end)
   end
@@ -111,38 +110,21 @@ local function all_faults(o)
   return list
 end
 
--- A generator of our own: the same list for a seed anywhere.
-local function shuffled(list, seed)
-  local state = seed * 2654435761 + 1
-  for k = #list, 2, -1 do
-    state = (state * 6364136223846793005 + 1442695040888963407)
-    local j = 1 + (state >> 33) % k
-    list[k], list[j] = list[j], list[k]
-  end
-  return list
-end
-
--- Sets of names: tried (with the answer), equivalent.
-local function known()
-  local tried, same = {}, {}
-  for status, name in (read(room .. "/results") or ""):gmatch "(%w+)\t[^\t]*\t([^\n]+)\n" do tried[name] = status end
-  for name in (read "spec/mutants/equivalent.txt" or ""):gmatch "([^\n]-)%s*%-%- [^\n]*\n" do same[name] = true end
-  return tried, same
-end
-
 -- killed, survived or inert (its value was never changed), and by which spec.
-local function verdict(fault, specs)
+local function verdict(fault, specs, budget)
   local text = faults.applied(read(fault.file), fault)
   if not text then return nil end
-  local here = ("%s/try.%d"):format(room, fault.from)
+  local here = ("%s/try.%s.%d"):format(room, fault.file:gsub("/", "."), fault.from)
   local path = here .. "/" .. fault.file:gsub("^lua/", "")
   os.execute(("mkdir -p '%s'"):format(path:match "^(.*)/"))
   local file <close> = assert(io.open(path, "w"))
   file:write(text)
   file:close()
   local mark, valued = here .. "/in_force", fault.text:find("MUTANT", 1, true)
-  local status, by = "survived", ""
+  local status, by, spent = "survived", "", 0
   for _, entry in ipairs(specs) do
+    if spent > budget then break end
+    spent = spent + entry.seconds
     local passed = busted(entry.spec, ("LUA_INIT=@spec/mutants/in_force.lua IN_FORCE=%s"):format(mark),
       ("%s/?.lua;%s/?/init.lua;"):format(here, here), 30 + 8 * entry.seconds)
     if not passed then
@@ -156,20 +138,20 @@ local function verdict(fault, specs)
 end
 
 local function try(o)
-  local by_function, tried, same = covered(), known()
+  local by_function, results = covered(), room .. "/results"
+  local tried, same = tally.known(results)
   local i, n = o.part:match "^(%d+)/(%d+)$"
   local count = 0
-  for k, fault in ipairs(shuffled(all_faults(o), o.seed)) do
+  for k, fault in ipairs(tally.shuffled(all_faults(o), o.seed)) do
     if count >= o.count then break end
     local name = name_of(fault)
     local specs = by_function[fault.file:gsub("^lua/", "") .. ":" .. fault.def] or {}
     if same[name] or not faults.applied(read(fault.file), fault) then goto continue end
     count = count + 1
     if not tried[name] and k % tonumber(n) == tonumber(i) - 1 then
-      local status, by = verdict(fault, specs)
+      local status, by = verdict(fault, specs, o.budget)
       if status == "inert" then count = count - 1 end
-      local file <close> = assert(io.open(room .. "/results", "a"))
-      file:write(status, "\t", o.kind, " ", by, "\t", name, "\n")
+      tally.tell(results, status, o.kind, by, name)
       print(("%-8s %s%s"):format(status, name, by ~= "" and " by " .. by or (" (%d specs)"):format(#specs)))
     elseif tried[name] == "inert" then
       count = count - 1
@@ -178,58 +160,16 @@ local function try(o)
   end
 end
 
--- ---- report ----
-
--- Wilson's interval of 95 %.
-local function interval(k, n)
-  local z, p = 1.959963984540054, k / n
-  local middle, half = (p + z * z / (2 * n)) / (1 + z * z / n),
-    z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-  return middle - half, middle + half
-end
-
-local function show(o)
-  local folders, survivors, names = {}, {}, {}
-  for status, kind, name in (read(room .. "/results") or ""):gmatch "(%w+)\t(%w+)[^\t]*\t([^\n]+)\n" do
-    if kind == o.kind and status ~= "inert" then
-      local folder = name:match "^lua/penumbra/(%w+)/" or "(top)"
-      for _, key in ipairs {folder, "all"} do
-        folders[key] = folders[key] or {killed = 0, all = 0}
-        folders[key].all = folders[key].all + 1
-        folders[key].killed = folders[key].killed + (status == "killed" and 1 or 0)
-      end
-      if status == "survived" then survivors[#survivors + 1] = name end
-    end
-  end
-  for key in pairs(folders) do names[#names + 1] = key end
-  table.sort(names)
-  for _, key in ipairs(names) do
-    local f = folders[key]
-    local low, high = interval(f.killed, f.all)
-    print(("%-14s %4d of %4d noticed, %5.1f %% (%.0f to %.0f)"):format(key, f.killed, f.all, 100 * f.killed / f.all,
-      100 * low, 100 * high))
-  end
-  table.sort(survivors)
-  for _, name in ipairs(survivors) do print("survived: " .. name) end
-end
+local function show(o) tally.show(room .. "/results", o.kind, "lua/penumbra") end
 
 -- ---- command ----
 
-local o, parts, k = {kind = "random", count = 50, seed = 1, under = "", part = "1/1"}, {}, 2
-while arg[k] do
-  local name = arg[k]:match "^%-%-(%w+)$"
-  if name and o[name] and arg[k + 1] then
-    o[name] = type(o[name]) == "number" and tonumber(arg[k + 1]) or arg[k + 1]
-    k = k + 1
-  else
-    parts[#parts + 1] = arg[k]
-  end
-  k = k + 1
-end
+local o = {kind = "random", count = 50, seed = 1, under = "", part = "1/1", budget = math.huge}
+local parts = tally.options(o)
 local command = ({cover = cover, try = try, show = show})[arg[1] or ""]
 if not command or not o.part:find "^%d+/%d+$" then
   io.stderr:write("usage: lua5.4 spec/mutants/run.lua cover|try|show [--kind random|aimed] [--count N] [--seed N] "
-    .. "[--under PART] [--part I/N]\n")
+    .. "[--under PART] [--part I/N] [--budget SECONDS]\n")
   os.exit(1)
 end
 command(arg[1] == "cover" and parts or o)

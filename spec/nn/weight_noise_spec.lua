@@ -120,6 +120,55 @@ describe("weights with a posterior", function()
     assert.equal(1, #net:parameters() - 4)
   end)
 
+  it("leave a sequence's last output as its state, whatever axes, lengths and order of steps", function()
+    for _, kind in ipairs { "rnn", "gru", "lstm" } do
+      for _, reverse in ipairs { false, true } do
+        local layer = nn[kind](3, 2, { reverse = reverse })
+        local x = pn.randn({ 4, 2, 3, 3 }, { generator = pn.generator(6) })
+        local lengths = pn.tensor({ { 2, 4, 1 }, { 3, 4, 0 } }, { dtype = "int64" })
+        local last, seen, outputs
+        local net = nn.bayesian(nn.module { layer = layer, forward = function(self, t)
+          local y, h, c = self.layer:unroll(t)
+          last, seen, outputs = h, c, y
+          return y
+        end }, { estimator = "flipout", posterior_scale = 0.4 })
+        local function run(...)
+          pn.seed(27)
+          return net(...)
+        end
+        local y = run(x)
+        assert.same({ 4, 2, 3, 2 }, y:shape())
+        assert.same({ 2, 3, 2 }, last:shape())
+        assert.equal(0, largest(last - outputs[reverse and 1 or 4]))
+        assert.equal(kind == "lstm", seen ~= nil)
+        assert.is_true(largest(y - net:mean(x)) > 0.05)
+        -- the axes beside each other: the same rows in one axis
+        assert.equal(0, largest(y - run(x:reshape { 4, 6, 3 }):reshape { 4, 2, 3, 2 }))
+        -- what stands behind the end of a sequence is 0, and the steps before know nothing of it
+        local plain = nn.bayesian(layer, { estimator = "flipout", posterior_scale = 0.4 })
+        local function ended(...)
+          pn.seed(28)
+          return plain(...)
+        end
+        local all, cut = ended(x), ended(x, lengths)
+        for a, row in ipairs(lengths:totable()) do
+          for b, n in ipairs(row) do
+            for t = 1, 4 do
+              local at = cut[t][a][b]
+              if t > n then
+                assert.equal(0, largest(at))
+              elseif not reverse or n == 4 then
+                assert.equal(0, largest(at - all[t][a][b]))
+              else
+                assert.is_true(largest(at - all[t][a][b]) > 0)
+              end
+            end
+          end
+        end
+      end
+    end
+  end)
+
   it("have gradients of first and second order, eager as replayed, in batches of one and zero", function()
     each(function(net, case, estimator)
       local x = case[3](2)
@@ -226,7 +275,96 @@ describe("a linear layer", function()
   end)
 end)
 
+-- Sums of products of independent numbers, one product after another: y = sum w h + b has the variance
+-- sum (E w^2 E h^2 - (E w)^2 (E h)^2) + var b. each(add): add(channel, place of y, places of w and h, from 1 in their
+-- last order) of every product. Means and variances of y, [channels * rest] each.
+local function by_loops(size, rest, w, b, h, spread, each)
+  local function flat(t) return t:reshape { -1 }:totable() end
+  local wm, wv, hm, hv = flat(w:mean()), flat(w:variance()), flat(h), flat(spread)
+  local m, v = flat(b:mean():unsqueeze(2):broadcast_to { size, rest }), flat(b:variance():unsqueeze(2)
+    :broadcast_to { size, rest })
+  each(function(channel, place, i, j)
+    local at = (channel - 1) * rest + place
+    m[at] = m[at] + wm[i] * hm[j]
+    v[at] = v[at] + (wm[i] ^ 2 + wv[i]) * (hm[j] ^ 2 + hv[j]) - wm[i] ^ 2 * hm[j] ^ 2
+  end)
+  return pn.tensor(m), pn.tensor(v)
+end
+
 describe("moments of a network with a posterior", function()
+  -- Kernels 3 x 2, strides 2 and 1, padding 1 and 0; the places where weights meet inputs written out.
+  it("of inputs with a variance are those of the products one by one, through every convolution", function()
+    local H, W, oh, ow = 5, 4, 3, 3
+    local function products(add, groups, columns)
+      local per, out = 2 // groups, 2
+      for o = 1, out do
+        for i = 1, per do
+          local c = (o - 1) // (out // groups) * per + i
+          for a = 0, 2 do
+            for k = 0, columns and 0 or 1 do
+              for y = 0, oh - 1 do
+                for x = 0, columns and 0 or ow - 1 do
+                  local from, to = 2 * y + a - 1, x + k
+                  local width = columns and 1 or W
+                  if from >= 0 and from < H then
+                    add(o, y * (columns and 1 or ow) + x + 1,
+                      ((o - 1) * per + i - 1) * (columns and 3 or 6) + a * (columns and 1 or 2) + k + 1,
+                      ((c - 1) * H + from) * width + to + 1)
+                  end
+                end
+              end
+            end
+          end
+        end
+      end
+    end
+    local cases = {
+      { nn.conv2d(2, 2, { kernel = { 3, 2 }, stride = { 2, 1 }, padding = { 1, 0 } }), { 1, 2, H, W }, oh * ow,
+        function(add) products(add, 1) end },
+      { nn.conv2d(2, 2, { kernel = { 3, 2 }, stride = { 2, 1 }, padding = { 1, 0 }, groups = 2 }), { 1, 2, H, W },
+        oh * ow, function(add) products(add, 2) end },
+      { nn.conv1d(2, 2, { kernel = 3, stride = 2, padding = 1 }), { 1, 2, H }, oh,
+        function(add) products(add, 1, true) end },
+      -- 2 x 3 to (2 - 1) 2 + 3 by 3 + 1: y[2 i + a][j + k] += w[c][o][a][k] x[c][i][j]
+      { nn.conv_transpose2d(2, 2, { kernel = { 3, 2 }, stride = { 2, 1 } }), { 1, 2, 2, 3 }, 20, function(add)
+        for c = 1, 2 do
+          for o = 1, 2 do
+            for at = 0, 35 do
+              local a, k, i, j = at // 12, at // 6 % 2, at // 3 % 2, at % 3
+              add(o, (2 * i + a) * 4 + j + k + 1, ((c - 1) * 2 + o - 1) * 6 + a * 2 + k + 1, (c - 1) * 6 + i * 3 + j + 1)
+            end
+          end
+        end
+      end },
+    }
+    pn.seed(33)
+    for k, case in ipairs(cases) do
+      local net = nn.bayesian(case[1], { posterior_scale = 0.3 })
+      local state = net:state()
+      for name, value in pairs(state) do state[name] = value + pn.randn(value:shape()) * 0.5 end
+      net:load_state(state)
+      local h, spread = pn.randn(case[2]), pn.rand(case[2]) + 0.1
+      for _, v in ipairs { spread, spread * 0 } do
+        local m, out = net:moments(h, v)
+        local mean, variance = by_loops(2, case[3], net:posterior "weight", net:posterior "bias", h, v, case[4])
+        near(largest(m:reshape { -1 } - mean), 0, 1e-12)
+        near(largest(out:reshape { -1 } - variance), 0, 1e-12, k)
+      end
+      local _, certain = net:moments(h)
+      local _, none = net:moments(h, spread * 0)
+      near(largest(certain - none), 0, 1e-13)
+    end
+    local table_of = nn.bayesian(nn.embedding(4, 3), { posterior_scale = 0.3 })
+    local state = table_of:state()
+    for name, value in pairs(state) do state[name] = value + pn.randn(value:shape()) * 0.5 end
+    table_of:load_state(state)
+    local m, v = table_of:moments(pn.tensor({ 2, 0, 2 }, { dtype = "int64" }))
+    for row, at in ipairs { 3, 1, 3 } do
+      near(largest(m[row] - table_of:posterior "weight":mean()[at]), 0, 0)
+      near(largest(v[row] - table_of:posterior "weight":variance()[at]), 0, 1e-15)
+    end
+  end)
+
   it("take covariances through linear layers, and refuse them elsewhere", function()
     pn.seed(31)
     local net = nn.bayesian(nn.linear(3, 2), { posterior_scale = 0.3 })

@@ -176,6 +176,45 @@ end)
 describe("an SMC sampler", function()
   local y = normal_data()
 
+  -- Each level is the farthest at which the incremental weights keep the threshold: but for the last they keep it to
+  -- the bisection's digits; with data one after another they fall below it with the observation that ends a step, or
+  -- were cut to it where that observation alone left less than its square.
+  it("has the ladder of its threshold, by temperature and by data", function()
+    local n, last = 500, nil
+    for _, threshold in ipairs { 0.3, 0.8 } do
+      pn.seed(21)
+      local p = pn.smc.sample(normal, { data = { y }, num_particles = n, threshold = threshold })
+      local level = 0
+      for k, rung in ipairs(p.ladder) do
+        assert.is_true(rung.level > level)
+        level = rung.level
+        if k < #p.ladder then assert.near(threshold * n, rung.ess, 1e-6 * n) end
+        assert.is_true(rung.ess >= threshold * n * (1 - 1e-9) and rung.ess <= n)
+      end
+      assert.equal(1, level)
+      assert.near(p.log_evidence.value, p.ladder[#p.ladder].log_evidence, 1e-9)
+      assert.is_true(#p.ladder > 1 and (not last or #p.ladder > last))
+      last = #p.ladder
+      pn.seed(22)
+      local before = 0
+      p = pn.smc.sample(normal, { data = { y }, num_particles = n, threshold = threshold, by = "data" })
+      local cut = 0
+      for k, rung in ipairs(p.ladder) do
+        local whole = rung.level == math.floor(rung.level)
+        assert.is_true(rung.level > before)
+        before = rung.level
+        if not whole then
+          assert.near(threshold * n, rung.ess, 1e-6 * n)
+          cut = cut + 1
+        elseif k < #p.ladder then
+          assert.is_true(rung.ess < threshold * n and rung.ess >= threshold ^ 2 * n)
+        end
+      end
+      assert.equal(N, before)
+      assert.is_true(#p.ladder < N + cut)
+    end
+  end)
+
   it("gives the same bits for any number of threads, and from a generator", function()
     local function run()
       local p = pn.smc.sample(normal, { data = { y }, num_particles = 301, generator = pn.generator(8) })

@@ -1,6 +1,6 @@
 --- What the experiments of this folder share: the command line, tables that go to the terminal and to a file, runs that
---- are kept in a file of results and made once, means, paired differences, pictures. It does nothing when it is run by
---- itself.
+--- are kept in a file of results and made once, means, paired differences, pictures, the comparison with a page. It
+--- does nothing when it is run by itself.
 local pn = require "penumbra"
 
 local experiment = {}
@@ -17,12 +17,41 @@ local function usage(option, message)
   os.exit(1)
 end
 
+-- Runs the script again as it was called but for --check, compares what it wrote with its page, and ends the process.
+local function check_run(option, args)
+  local page = (arg[0]:match "^(.*)/[^/]*$" or ".") .. "/README.md"
+  local words = {}
+  for k = -9, #args do
+    if arg[k] and k <= 0 or k > 0 and args[k] ~= "--check" then
+      words[#words + 1] = "'" .. (k > 0 and args or arg)[k]:gsub("'", "'\\''") .. "'"
+    end
+  end
+  local mark = os.tmpname()
+  local ok = os.execute(table.concat(words, " "))
+  local list = io.popen(("find '%s' -maxdepth 1 -name '*.txt' -newer '%s' | LC_ALL=C sort"):format(option.out, mark))
+  local text = {}
+  for path in list:lines() do
+    local file <close> = assert(io.open(path))
+    text[#text + 1] = file:read "a"
+  end
+  list:close()
+  os.remove(mark)
+  local file <close> = io.open(page)
+  local r = experiment.compared(file and file:read "a" or "", table.concat(text))
+  for _, line in ipairs(r.outside) do print("check: " .. line) end
+  print(("check: %d of %d lines with a spread stand on %s; of their %d figures %d are off by more than %g standard "
+    .. "errors"):format(r.found, r.lines, page, r.figures, #r.outside, experiment.limit))
+  os.exit(ok and r.found > 0 and #r.outside == 0)
+end
+
 --- options(defaults, quick [, args]): the table of defaults with what `--name value` says. Of a default that is false
 --- `--name` alone makes true; give "" where a text may be missing. `quick` holds what other defaults --quick means. All
---- scripts have --quick, --out (the folder for tables and pictures), --pictures (svg, png or pdf) and --threads (1).
+--- scripts have --quick, --out (the folder for tables and pictures), --pictures (svg, png or pdf), --threads (1) and
+--- --check, which compares the tables of the run (with --show: of the results that are kept) with those on README.md
+--- beside the script: experiment.compared.
 function experiment.options(defaults, quick, args)
   io.stdout:setvbuf "line"
-  local option, given, i = { quick = false, out = ".", pictures = "svg", threads = 1 }, {}, 1
+  local option, given, i = { quick = false, out = ".", pictures = "svg", threads = 1, check = false }, {}, 1
   for name, value in pairs(defaults) do option[name] = value end
   args = args or arg or {}
   while args[i] do
@@ -45,6 +74,7 @@ function experiment.options(defaults, quick, args)
   end
   for name, value in pairs(given.quick and quick or {}) do option[name] = value end
   for name, value in pairs(given) do option[name] = value end
+  if option.check then check_run(option, args) end
   pn.threads(option.threads)
   return option
 end
@@ -61,6 +91,74 @@ end
 --- only(name): is this the script that is run, not one that loads it?
 function experiment.only(name)
   return arg and arg[0] and arg[0]:match "([^/]+)$" == name
+end
+
+-- ---- the page beside a script ----
+
+experiment.limit = 3 -- standard errors
+
+-- A line's figures, {value =, digit = half of the last one printed, spread = what stands behind +-}, and its words with
+-- # for each figure.
+local function parts_of(line)
+  local figures, words, after = {}, {}, false
+  for word in line:gmatch "[^%s|]+" do
+    local text = word:match "^[(%[]*([+-]?%d*%.?%d+[eE]?[+-]?%d*)[,;:)%]%%]*$"
+    if word == "+-" then
+      after = true
+    elseif text and tonumber(text) then
+      local digit = 0.5 * 10.0 ^ -#(text:match "%.(%d*)" or "")
+      if after then
+        figures[#figures].spread = tonumber(text)
+      else
+        figures[#figures + 1] = { value = tonumber(text), digit = digit }
+        words[#words + 1] = "#"
+      end
+      after = false
+    else
+      words[#words + 1], after = word, false
+    end
+  end
+  return figures, table.concat(words, " ")
+end
+
+-- The figures that have a spread and are further apart than both spreads explain.
+local function off_by(a, b)
+  local list, distance = {}, 0
+  for k, f in ipairs(a) do
+    local g = b[k]
+    local scale = math.sqrt((f.spread or 0) ^ 2 + (g.spread or 0) ^ 2)
+    if f.spread and g.spread and math.abs(f.value - g.value) > experiment.limit * scale + f.digit + g.digit then
+      list[#list + 1] = ("%g +- %g, on the page %g +- %g"):format(f.value, f.spread, g.value, g.spread)
+    end
+    distance = distance + math.abs(f.value - g.value) / (math.abs(f.value) + math.abs(g.value) + 1e-300)
+  end
+  return list, distance
+end
+
+--- compared(page, report): the lines of a report in which a figure has a spread (1.23 +- 0.04), each with the line of
+--- the page that has the same words; where several have, with the nearest. Gives {lines =, found = (on the page),
+--- figures = (with a spread, of these), outside = list of texts: what is further apart than experiment.limit (3)
+--- standard errors of both}. Figures without a spread are not judged.
+function experiment.compared(page, report)
+  local by_words, r = {}, { lines = 0, found = 0, figures = 0, outside = {} }
+  for line in page:gmatch "[^\n]+" do
+    local figures, words = parts_of(line)
+    by_words[words] = by_words[words] or {}
+    table.insert(by_words[words], figures)
+  end
+  for line in report:gmatch "[^\n]+" do
+    local figures, words = parts_of(line)
+    local judged, best, least = 0, nil, { math.huge, math.huge }
+    for _, f in ipairs(figures) do judged = judged + (f.spread and 1 or 0) end
+    for _, other in ipairs(judged > 0 and by_words[words] or {}) do
+      local list, distance = off_by(figures, other)
+      if #list < least[1] or #list == least[1] and distance < least[2] then best, least = list, { #list, distance } end
+    end
+    r.lines, r.found = r.lines + (judged > 0 and 1 or 0), r.found + (best and 1 or 0)
+    r.figures = r.figures + (best and judged or 0)
+    for _, text in ipairs(best or {}) do r.outside[#r.outside + 1] = words:match "^[^#]*" .. text end
+  end
+  return r
 end
 
 -- ---- tables and pictures ----

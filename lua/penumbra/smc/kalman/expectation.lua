@@ -295,8 +295,8 @@ function expectation.fitted(s, fixed)
     local timed = x ~= nil and not name:find "^initial" and x:ndim() - own > s.batch
     if timed and fitted[name] then
       core.error(("%s: %s changes with time: name it in fixed"):format(where, name))
-    elseif timed and name:find "_noise$" then
-      local group = name:match "^(.*)_noise"
+    elseif timed and name:find "_cov$" then
+      local group = name:match "^(.*)_cov$"
       for _, part in ipairs { group, group .. "_offset", group .. "_input" } do
         if s.given[part] and not fixed[part] then
           core.error(("%s: %s cannot be fitted where %s changes with time: name it in fixed"):format(where, part, name))
