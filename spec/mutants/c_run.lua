@@ -287,7 +287,7 @@ local function try(o)
     if count >= o.count then break end
     local name = ("%s:%d:%d %s"):format(fault.file, fault.line, fault.from, fault.what)
     if not same[name] then
-      local status, by = tried[name], nil
+      local status, by = tried[name]
       if not status then
         status, by = verdict(fault, seconds, o.budget)
         tally.tell(results, status, o.kind, by, name)

@@ -120,7 +120,8 @@ end
 describe("weights of many particles", function()
   it("are summed in every order of their sizes", function()
     local n = 100000
-    for _, levels in ipairs { { 0, -2000 }, { -2000, 0 }, { -inf, 0, -2000 }, { 0, -2000, -inf }, { -2000, -inf, 0 } } do
+    for _, levels in ipairs { { 0, -2000 }, { -2000, 0 }, { -inf, 0, -2000 }, { 0, -2000, -inf },
+      { -2000, -inf, 0 } } do
       local parts, want = {}, 0
       for k, level in ipairs(levels) do
         parts[k] = pn.full({ n }, level + 0.0)
