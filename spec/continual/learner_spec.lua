@@ -67,6 +67,8 @@ describe("a stream of a linear Gaussian model", function()
       close(precision, learner.posterior.precision, 1e-9, "precision")
       close(eta, learner.posterior.precision_mean, 1e-9, "precision_mean")
       assert.equal("projection", reports[1].method)
+      for _, report in ipairs(reports) do assert.equal(0, report.clipped) end
+      assert.equal(0, learner.counts.clipped + learner.counts.clipped_steps)
       bits(learner.posterior.precision, learner.projection.precision)
     end
   end)

@@ -60,6 +60,12 @@ describe("what is given back keeps no graph:", function()
       fit:predict(x, { draws = 3 }))
   end)
 
+  it("networks whose nodes are exchanged or moved", function()
+    local model = nn.sequential { nn.linear(2, 3), nn.relu(), nn.linear(3, 1) }
+    keeps_none("permute", (pn.invariance.permute(model, { { 3, 1, 2 } })))
+    keeps_none("translate", (pn.invariance.translate_network(model, x[1])))
+  end)
+
   it("Laplace's laws of parameters and outputs", function()
     local model = net()
     local la = pn.infer.laplace(model, x, labels:unsqueeze(2), { likelihood = "bernoulli", prior_precision = 1 })
