@@ -58,6 +58,10 @@ describe("weights with a posterior", function()
     end
     assert.error_matches(function() nn.bayesian(nn.layer_norm(3), { estimator = "flipout" }) end, "got \"flipout\"")
     assert.error_matches(function() nn.bayesian(nn.linear(3, 2), { estimator = "dropout" }) end, "got \"dropout\"")
+    for _, draws in ipairs { 0, 1.5, -1 } do
+      assert.error_matches(function() nn.bayesian(nn.linear(3, 2), { draws = draws }) end,
+        "bayesian: draws must be a whole number from 1 on")
+    end
     assert.has_no_error(function()
       return nn.bayesian(nn.layer_norm(3), { estimator = "weights" })(pn.ones { 2, 3 })
     end)
