@@ -333,7 +333,7 @@ describe("a bijector of a script", function()
     local turned = dist.bijector.custom {
       name = "turned", domain = "real_vector", codomain = "real_vector", parameters = { { "scale" } },
       forward = function(b, x) return x:matmul(pn.tensor { { 0.6, 0.8 }, { -0.8, 0.6 } }) * b.scale end,
-      inverse = function(b, y) return y:matmul(pn.tensor { { 0.6, -0.8 }, { 0.8, 0.6 } }) / b.scale end,
+      inverse = function(b, v) return v:matmul(pn.tensor { { 0.6, -0.8 }, { 0.8, 0.6 } }) / b.scale end,
       log_det = function(b) return b.scale:log() * 2 end,
     }(3)
     local x = pn.randn({ 4, 5, 2 }, { generator = pn.generator(2) })
