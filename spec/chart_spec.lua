@@ -102,6 +102,12 @@ describe("pn.plot.filter_trace", function()
     local second = text:match "set title \"increment.-unset title"
     assert.same({ 2, "NaN" }, block(second, 1)[2]) -- left out
     near(block(text:match "set title \"unique.-unset title", 1), { { 1, 100 }, { 2, 100 }, { 3, 35 } })
+    for k, top in pairs { 102, nil, 102, 1 } do assert.same({ 0, top }, panels[k].y_range) end
+    local alone = plot.filter_trace(trace, { filter = 2 })
+    for k, top in pairs { 30 * 1.05, nil, 3 * 1.05, 1 } do
+      assert.equal(0, alone[k].y_range[1])
+      assert.is_true(math.abs(alone[k].y_range[2] - top) < 1e-12)
+    end
     local other = script(plot.filter_trace(trace, { filter = 2, x = { 5, 6, 7 } }))
     near(block(other, 1), { { 5, 10 }, { 6, 20 }, { 7, 30 } })
     near(block(other, 2), { { 5, 10 } })

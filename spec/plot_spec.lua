@@ -295,6 +295,16 @@ describe("plot.histogram", function()
     assert.same({ 0, 3 }, plot.histogram({ 5.5, 5.5, 5.5 }, { bins = 2 }).counts)
   end)
 
+  -- Bins as wide as 2 (q_3 - q_1) n^(-1/3): of 131 numbers 2 (99 - 33) 131^(-1/3) = 25.99, of which their range of 130
+  -- has 5.002; of 214 numbers 2 (161 - 54) 214^(-1/3) = 35.78, and 213 has 5.953.
+  it("has as many bins as the rule says", function()
+    for _, case in ipairs { { 131, 6 }, { 214, 6 }, { 4, 5 } } do
+      local list = {}
+      for k = 1, case[1] do list[k] = k + 0.1 end
+      assert.equal(case[2], #plot.histogram(list).counts)
+    end
+  end)
+
   it("has area one as a density", function()
     local h, area = plot.histogram(pn.randn { 1000 }, { density = true }), 0
     for i, line in ipairs(h.data) do area = area + h.counts[i] * tonumber(line:match "%S+$") end

@@ -67,6 +67,8 @@ describe("a stream of a linear Gaussian model", function()
       close(precision, learner.posterior.precision, 1e-9, "precision")
       close(eta, learner.posterior.precision_mean, 1e-9, "precision_mean")
       assert.equal("projection", reports[1].method)
+      for _, report in ipairs(reports) do assert.equal(0, report.clipped) end
+      assert.equal(0, learner.counts.clipped + learner.counts.clipped_steps)
       bits(learner.posterior.precision, learner.projection.precision)
     end
   end)
@@ -201,7 +203,8 @@ describe("a stream of a logistic weight", function()
     local g = pn.generator(5)
     local x = pn.randn({ 30, 1 }, { generator = g })
     local y = (x * 1.5):sigmoid():squeeze(2):gt(pn.rand({ 30 }, { generator = g })):to "float64"
-    local learner = continual.learner { network = nn.linear(1, 1, { bias = false }), likelihood = "bernoulli", prior = 1,
+    local learner = continual.learner { network = nn.linear(1, 1, { bias = false }), likelihood = "bernoulli",
+      prior = 1,
       seed = 3, steps = { first = 800, later = 800 }, draws = { train = 32 }, optimiser = { lr = 0.05 } }
     local p, from = pn.dist.natural.diagonal(pn.zeros { 1 }, pn.ones { 1 }), 1
     for _, to in ipairs { 12, 30 } do

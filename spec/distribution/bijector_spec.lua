@@ -247,6 +247,9 @@ function battery.stays_in_its_range(case)
   end
   assert.equal(0, y:isnan():sum():item())
   assert.equal(0, b:log_abs_det(pn.tensor(case.x)):isfinite():logical_not():sum():item())
+  local back = dist.bijector.inverse(b)
+  assert.same({ b.domain, b.codomain, b.domain_rank, b.codomain_rank },
+    { back.codomain, back.domain, back.codomain_rank, back.domain_rank })
 end
 
 function battery.gives_the_determinant_with_each_direction(case)

@@ -328,6 +328,21 @@ describe("a bijector of a script", function()
     assert.are.equal(1, #shift_map(w, 2):parameters())
   end)
 
+  -- y = s Q x of pairs: a log determinant a number for each pair, also where log_det gives one number for all.
+  it("has a log determinant without the axes of its events", function()
+    local turned = dist.bijector.custom {
+      name = "turned", domain = "real_vector", codomain = "real_vector", parameters = { { "scale" } },
+      forward = function(b, x) return x:matmul(pn.tensor { { 0.6, 0.8 }, { -0.8, 0.6 } }) * b.scale end,
+      inverse = function(b, v) return v:matmul(pn.tensor { { 0.6, -0.8 }, { 0.8, 0.6 } }) / b.scale end,
+      log_det = function(b) return b.scale:log() * 2 end,
+    }(3)
+    local x = pn.randn({ 4, 5, 2 }, { generator = pn.generator(2) })
+    near(turned:log_abs_det(x), pn.full({ 4, 5 }, 2 * math.log(3)))
+    near(turned:inverse(turned:forward(x)), x)
+    local d = dist.transformed(normal(pn.zeros(2), 1):independent(1), turned)
+    near(d:log_prob(x), normal(pn.zeros(2), 3):independent(1):log_prob(x))
+  end)
+
   it("is the way in which NUTS moves", function()
     local m = pn.model(function(t)
       local u = t:sample("u", dist.exponential(1), { constraint = dist.bijector.custom {

@@ -151,6 +151,16 @@ describe("type-II maximum likelihood", function()
     assert.is_nil(r)
     assert.matches("did not settle in 50 steps", message)
     assert.equal("DEGENERATE", code)
+    for _, bad in ipairs { { alpha = 0 }, { alpha = -1 }, { beta = 0 }, { beta = -2 }, { alpha = 0, beta = 0 } } do
+      assert.matches("evidence_fixed_point: alpha and beta must be positive",
+        message_of(infer.evidence_fixed_point, x, pn.ones { 20 }, bad))
+    end
+    for _, shape in ipairs { { 20, 1 }, { 19 } } do
+      assert.matches("evidence_fixed_point: x must be %[N, D%]", message_of(infer.evidence_fixed_point, x,
+        pn.zeros(shape)))
+    end
+    assert.matches("evidence_fixed_point: x must be %[N, D%]", message_of(infer.evidence_fixed_point, x[1],
+      pn.zeros { 20 }))
     assert.matches("evidence_fixed_point: x must be %[N, D%] and y %[N%]",
       message_of(infer.evidence_fixed_point, x, pn.zeros { 3 }))
   end)

@@ -184,6 +184,30 @@ describe("a network whose weights are sites", function()
     end)
   end
 
+  it("keeps the statistics of a batch_norm, which are no weights", function()
+    local normed = nn.sequential { nn.linear(2, 3), nn.batch_norm(3), nn.linear(3, 1) }
+    local state = normed:state()
+    for name, t in pairs(state) do
+      if name:find "mean" then state[name] = t + 2 elseif name:find "var" then state[name] = t * 3 end
+    end
+    normed:load_state(state)
+    local x, y, values, at = pn.randn { 5, 2 }, pn.randn { 5 }, {}, {}
+    local other = nn.sequential { nn.linear(2, 3), nn.batch_norm(3), nn.linear(3, 1) }
+    for name, t in pairs(state) do at[name] = t end
+    local want = 0
+    for _, entry in ipairs(normed:named_parameters()) do
+      local w = pn.randn(entry[2]:shape())
+      values["net." .. entry[1]], at[entry[1]] = w, w
+      want = want + dist.normal(0, 2):log_prob(w):sum():item()
+    end
+    other:load_state(at)
+    local m = pn.model(function(m)
+      local f = m:network("net", normed, 2)
+      m:observe("y", dist.normal(f:evaluate(x):squeeze(2), 1):independent(1), y)
+    end)
+    near(m:log_density(values), want + dist.normal(other:evaluate(x):squeeze(2), 1):log_prob(y):sum():item())
+  end)
+
   it("has the density of weights and output", function()
     local x, y = pn.randn { 5, 2 }, pn.randn { 5 }
     local m, values, want = make(2), {}, 0

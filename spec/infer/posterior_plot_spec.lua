@@ -70,6 +70,13 @@ describe("a picture of a posterior", function()
 
   it("of ranks counts all draws of each chain", function()
     local panels = panels_of(p, { kind = "rank", names = { "mu" } })
+    assert.same({ 0, 400 }, panels[1].x_range)
+    local band = panels[1].marks[1] -- of a binomial of 200 draws and 20 bins
+    for k, at in ipairs { 0, 400 } do
+      assert.equal(at, column(band, 1)[k])
+      assert.is_true(math.abs(column(band, 2)[k] - (10 - 1.96 * 9.5 ^ 0.5)) < 1e-3)
+      assert.is_true(math.abs(column(band, 3)[k] - (10 + 1.96 * 9.5 ^ 0.5)) < 1e-3)
+    end
     local total = 0
     for c = 1, 2 do
       local counts = column(panels[1].marks[1 + c], 2)

@@ -189,7 +189,7 @@ end
 describe("a random program", function()
   it("is the sum of its variables, eager, replayed, vmapped and in float32, with its gradients", function()
     local kinds = { plate = 0, scan = 0, latent = 0 }
-    local used = {}
+    local used, checked = {}, 0
     for seed = 1, PROGRAMS do
       local program = program_of(seed)
       local sets, what = {}, "program " .. seed
@@ -250,12 +250,17 @@ describe("a random program", function()
         local rows = {}
         for k, name in ipairs(names) do rows[k] = pn.stack { sets[1][name], sets[2][name], sets[3][name] } end
         close(pn.tensor(values), pn.vmap(f)(table.unpack(rows)), 1e-11, what .. " vmapped")
-        local leaves = {}
-        for k, x in ipairs(arguments(sets[1], "float64")) do leaves[k] = pn.param(x) end
-        pn.check_gradients(function() return f(table.unpack(leaves)) end, leaves, { step = 1e-7, tolerance = 1e-3 })
+        -- differences know nothing where a value lies within their step of the edge of its support
+        local leaves, list = {}, arguments(sets[1], "float64")
+        for k, x in ipairs(list) do leaves[k] = pn.param(x) end
+        if slopes(table.unpack(list)):slice(1, 2, -1):abs():max():item() < 1e3 then
+          pn.check_gradients(function() return f(table.unpack(leaves)) end, leaves, { step = 1e-7, tolerance = 1e-3 })
+          checked = checked + 1
+        end
       end
     end
     -- they are programs of all kinds
+    assert.is_true(checked > PROGRAMS * 0.8)
     assert.is_true(kinds.plate > PROGRAMS / 4 and kinds.scan > PROGRAMS / 6 and kinds.latent > PROGRAMS)
     for k = 1, #laws do assert(used[k], "no program has law " .. k) end
   end)

@@ -148,6 +148,17 @@ describe("the layer-by-layer fit", function()
     end
   end)
 
+  it("starts at the weights of the network, and at the share of the prior's scale that was asked for", function()
+    local net = nn.sequential { nn.linear(2, 3), nn.tanh(), nn.linear(3, 1) }
+    local fit = inv.fit_layers(net, { x = pn.ones { 2, 2 }, y = pn.ones { 2, 1 }, noise_scale = 0.3, steps = 1,
+      lr = 1e-13, max_sweeps = 1, prior_scale = { 2, 3 }, scale = 0.25 })
+    for l, layer in ipairs { net[1], net[3] } do
+      local w, b = table.unpack(layer:parameters())
+      close(pn.concatenate({ w:t(), b:unsqueeze(2) }, 2), fit.layers[l].loc, 1e-12)
+      close(pn.full(fit.layers[l].loc:shape(), math.log(0.25 * (l + 1))), fit.layers[l].log_scale, 1e-12)
+    end
+  end)
+
   it("draws the inputs of the next layer from what was fitted, and hands on the point that was asked for", function()
     local N, draws = 3, 500
     local x, y = pn.tensor { { -1 }, { 0.2 }, { 0.8 } }, pn.tensor { { 0.3 }, { -0.2 }, { 0.5 } }

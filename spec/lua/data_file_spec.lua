@@ -221,6 +221,9 @@ describe("a CSV file", function()
     write "t,x\n2000-02-29,1\n1970-01-01T12:00:00,2\n1900-03-01 06:00,3\n"
     local x = assert(data.csv(path, { kinds = { t = "date" } }))
     assert.same({ 11016, 0.5, -25507.75 }, x:select(2, 1):totable()) -- Python: (date - date(1970, 1, 1)).days
+    write "t,x\n1970-01-02T07:30:36,1\n"
+    x = assert(data.csv(path, { kinds = { t = "date" } }))
+    assert.near(1 + 7 / 24 + 30 / 1440 + 36 / 86400, x[1][1]:item(), 1e-12)
     for _, bad in ipairs { "2023-02-29", "2023-13-01", "yesterday", "1900-02-29", "2023-04-31" } do
       write("t,x\n" .. bad .. ",1\n")
       local none, message = data.csv(path, { kinds = { t = "date" } })

@@ -26,6 +26,21 @@ describe("a set of series", function()
     for _, path in ipairs(paths) do os.remove(path) end
   end)
 
+  it("know a unit by all its names", function()
+    for one, other in pairs { MS = "M", ME = "M", A = "Y", ["15T"] = "15min", h = "H" } do
+      local b = {}
+      for k, freq in ipairs { one, other } do
+        local set = pn.data.series({ { target = { 1, 2, 3 }, start = "2023-03-05 06:30" },
+          { target = { 4, 5, 6, 7 }, start = "2021-12-31" } }, { freq = freq, features = { "age" } })
+        local w = set:windows { size = 3, count = 4, generator = pn.generator(1) }
+        b[k] = { w.start:totable(), w.inputs:totable(), w.y:totable() }
+      end
+      assert.same(b[2], b[1], one)
+    end
+    local _, message = pcall(pn.data.series, { { target = { 1, 2 }, start = "2023-03-05" } }, { freq = "fortnight" })
+    assert.matches("freq", message)
+  end)
+
   it("is read from GluonTS's lines, with what is missing", function()
     local set = assert(pn.data.gluonts(written [[
 {"start": "2024-02-28 22:00:00", "target": [1, NaN, "NaN", null, 2.5], "item_id": "a \" NaN", "feat_static_cat": [3]}

@@ -189,4 +189,49 @@ describe("an option that is not what it was changes what comes out of", function
       end
     end
   end)
+
+  -- {value} beside the base, or {value, by = what both have}.
+  it("an autoencoder's training", function()
+    local x = pn.rand({ 12, 5 }, { generator = pn.generator(3) }):gt(0.5):to "float64"
+    local function after(given)
+      pn.seed(7)
+      local m = pn.models.vae { data = 5, latent = 2, hidden = { 4 } }
+      local s = m:fit(with({ data = x, epochs = 2, batch_size = 4, lr = 0.01, compile = false }, given))
+      local list = numbers(pn.tensor { s.loss })
+      for _, w in ipairs(m:parameters()) do
+        for _, text in ipairs(numbers(w)) do list[#list + 1] = text end
+      end
+      return table.concat(list, " ")
+    end
+    local changes = { data = { 1 - x }, epochs = { 3 }, batch_size = { 5 }, lr = { 0.02 }, warmup = { 1 },
+      objective = { "iwae", by = { draws = 3 } }, draws = { 3 }, binarise = { true },
+      schedule = { function(step) return 0.01 / (step + 1) end }, generator = { pn.generator(5) },
+      condition = { nil }, optimiser = { nil } }
+    local untold = { compile = true, progress = true, on_epoch = true, validate = true, validate_every = true,
+      patience = true, condition = true, optimiser = true }
+    local m = pn.models.vae { data = 5, latent = 2 }
+    assert.equal(after {}, after { compile = true })
+    for _, key in ipairs(names_of(m.fit, m, { no_such_option_of_a_model = 1 })) do
+      assert(untold[key] or changes[key], key .. " is an option that is not here")
+      if not untold[key] then
+        local by = changes[key].by or {}
+        assert(after(by) ~= after(with(by, { [key] = changes[key][1] })), key .. " changes nothing")
+      end
+    end
+  end)
+
+  it("an autoencoder's bound by importance, which takes its data in parts", function()
+    pn.seed(8)
+    local m = pn.models.vae { data = 5, latent = 2, hidden = { 4 } }
+    local x, list = pn.rand { 7, 5 }:gt(0.5):to "float64", {}
+    for k, size in ipairs { 3, 7, 100 } do
+      pn.seed(9)
+      list[k] = m:bound(x, { draws = 400, batch_size = size })
+      assert.same({ 7 }, list[k].each:shape())
+    end
+    assert.equal(list[2].value, list[3].value)
+    assert.is_true(math.abs(list[1].value - list[2].value) < 6 * (list[1].se ^ 2 + list[2].se ^ 2) ^ 0.5)
+    pn.seed(9)
+    assert.is_true(m:bound(x, { draws = 4000 }).se < list[2].se * 0.7) -- a tenth of the variance, of heavy tails
+  end)
 end)

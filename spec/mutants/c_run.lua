@@ -5,8 +5,8 @@
 ---
 --- Two kinds: random (an operator becomes another, a constant grows by one, a statement is dropped), aimed (a term of a
 --- sum or product is dropped). The file is compiled with -O1 in a copy of the tree, core.so linked from the objects of
---- BUILD; tried by busted specs that are named as the file is, then by those of the folder, the shortest first (as far
---- as spec/mutants/run.lua has timed them), at last by the folder's C programs, until one fails or `budget` seconds are
+--- BUILD; tried by busted specs that are named as the file is, then by the folder's C programs, at last by its other
+--- specs, the shortest first (as far as spec/mutants/run.lua has timed them), until one fails or `budget` seconds are
 --- over. A fault that does not compile, or gives the same object, is none. Results: build/mutants/c_results; the rest
 --- as for spec/mutants/run.lua.
 local tally = dofile "spec/mutants/tally.lua"
@@ -236,17 +236,25 @@ local function verdict(fault, seconds, budget)
     write(text:sub(1, fault.from - 1) .. fault.text .. text:sub(fault.to + 1))
     os.remove(object)
     if not make "lua/penumbra/core.so" or sum_of(object) == whole then return "none", "" end
+    local function programs()
+      for name in TESTS[fault.file:match "^src/(%w+)/"][2]:gmatch "%S+" do
+        local program = "spec/c/" .. name .. "_test"
+        make(program)
+        if not run(("cd '%s' && timeout -k 5 300 build/%s >/dev/null 2>&1"):format(tree, program)) then
+          return program
+        end
+      end
+    end
+    local asked = false
     for _, entry in ipairs(specs_for(fault.file, seconds)) do
+      if entry.alike == 0 and not asked then
+        asked = true
+        local program = programs()
+        if program then return "killed", program end
+      end
       if spent > budget then return "survived", "" end
       spent = spent + entry.seconds
       if not passes(entry.spec, entry.seconds) then return "killed", entry.spec end
-    end
-    for name in TESTS[fault.file:match "^src/(%w+)/"][2]:gmatch "%S+" do
-      local program = "spec/c/" .. name .. "_test"
-      make(program)
-      if not run(("cd '%s' && timeout -k 5 300 build/%s >/dev/null 2>&1"):format(tree, program)) then
-        return "killed", program
-      end
     end
     return "survived", ""
   end
@@ -279,7 +287,7 @@ local function try(o)
     if count >= o.count then break end
     local name = ("%s:%d:%d %s"):format(fault.file, fault.line, fault.from, fault.what)
     if not same[name] then
-      local status, by = tried[name], nil
+      local status, by = tried[name]
       if not status then
         status, by = verdict(fault, seconds, o.budget)
         tally.tell(results, status, o.kind, by, name)

@@ -58,6 +58,10 @@ describe("weights with a posterior", function()
     end
     assert.error_matches(function() nn.bayesian(nn.layer_norm(3), { estimator = "flipout" }) end, "got \"flipout\"")
     assert.error_matches(function() nn.bayesian(nn.linear(3, 2), { estimator = "dropout" }) end, "got \"dropout\"")
+    for _, draws in ipairs { 0, 1.5, -1 } do
+      assert.error_matches(function() nn.bayesian(nn.linear(3, 2), { draws = draws }) end,
+        "bayesian: draws must be a whole number from 1 on")
+    end
     assert.has_no_error(function()
       return nn.bayesian(nn.layer_norm(3), { estimator = "weights" })(pn.ones { 2, 3 })
     end)
@@ -276,14 +280,14 @@ describe("a linear layer", function()
 end)
 
 -- Sums of products of independent numbers, one product after another: y = sum w h + b has the variance
--- sum (E w^2 E h^2 - (E w)^2 (E h)^2) + var b. each(add): add(channel, place of y, places of w and h, from 1 in their
+-- sum (E w^2 E h^2 - (E w)^2 (E h)^2) + var b. every(add): add(channel, place of y, places of w and h, from 1 in their
 -- last order) of every product. Means and variances of y, [channels * rest] each.
-local function by_loops(size, rest, w, b, h, spread, each)
+local function by_loops(size, rest, w, b, h, spread, every)
   local function flat(t) return t:reshape { -1 }:totable() end
   local wm, wv, hm, hv = flat(w:mean()), flat(w:variance()), flat(h), flat(spread)
   local m, v = flat(b:mean():unsqueeze(2):broadcast_to { size, rest }), flat(b:variance():unsqueeze(2)
     :broadcast_to { size, rest })
-  each(function(channel, place, i, j)
+  every(function(channel, place, i, j)
     local at = (channel - 1) * rest + place
     m[at] = m[at] + wm[i] * hm[j]
     v[at] = v[at] + (wm[i] ^ 2 + wv[i]) * (hm[j] ^ 2 + hv[j]) - wm[i] ^ 2 * hm[j] ^ 2
@@ -318,7 +322,7 @@ describe("moments of a network with a posterior", function()
         end
       end
     end
-    local cases = {
+    local maps = {
       { nn.conv2d(2, 2, { kernel = { 3, 2 }, stride = { 2, 1 }, padding = { 1, 0 } }), { 1, 2, H, W }, oh * ow,
         function(add) products(add, 1) end },
       { nn.conv2d(2, 2, { kernel = { 3, 2 }, stride = { 2, 1 }, padding = { 1, 0 }, groups = 2 }), { 1, 2, H, W },
@@ -331,14 +335,15 @@ describe("moments of a network with a posterior", function()
           for o = 1, 2 do
             for at = 0, 35 do
               local a, k, i, j = at // 12, at // 6 % 2, at // 3 % 2, at % 3
-              add(o, (2 * i + a) * 4 + j + k + 1, ((c - 1) * 2 + o - 1) * 6 + a * 2 + k + 1, (c - 1) * 6 + i * 3 + j + 1)
+              add(o, (2 * i + a) * 4 + j + k + 1, ((c - 1) * 2 + o - 1) * 6 + a * 2 + k + 1,
+                (c - 1) * 6 + i * 3 + j + 1)
             end
           end
         end
       end },
     }
     pn.seed(33)
-    for k, case in ipairs(cases) do
+    for _, case in ipairs(maps) do
       local net = nn.bayesian(case[1], { posterior_scale = 0.3 })
       local state = net:state()
       for name, value in pairs(state) do state[name] = value + pn.randn(value:shape()) * 0.5 end
@@ -348,7 +353,7 @@ describe("moments of a network with a posterior", function()
         local m, out = net:moments(h, v)
         local mean, variance = by_loops(2, case[3], net:posterior "weight", net:posterior "bias", h, v, case[4])
         near(largest(m:reshape { -1 } - mean), 0, 1e-12)
-        near(largest(out:reshape { -1 } - variance), 0, 1e-12, k)
+        near(largest(out:reshape { -1 } - variance), 0, 1e-12)
       end
       local _, certain = net:moments(h)
       local _, none = net:moments(h, spread * 0)

@@ -78,6 +78,22 @@ describe("lbfgs", function()
     assert.are.equal(0, opt:state().numbers:totable()[2])
   end)
 
+  it("gives a single vector back where f fails after a step into it", function()
+    for _, shape in ipairs { { 2 }, { 2, 1 } } do
+      local p, calls = pn.param(pn.tensor { 1.5, -2 }:reshape(shape)), 0
+      local opt, moved = optim.lbfgs({ p }, { max_steps = 3 }), false
+      local ok = pcall(opt.step, opt, function()
+        calls = calls + 1
+        moved = moved or p:reshape { 2 }[1]:item() ~= 1.5
+        if calls == 3 then error "stopped" end
+        return (p:square() * pn.tensor { 1, 3 }:reshape(shape)):sum()
+      end)
+      assert.is_false(ok)
+      assert.is_true(moved)
+      assert.same({ 1.5, -2 }, p:reshape { 2 }:totable())
+    end
+  end)
+
   it("steps back from where the loss is not finite", function()
     local w = pn.param(pn.tensor{ 0.05 })
     local opt = optim.lbfgs({ w }, { lr = 10 })

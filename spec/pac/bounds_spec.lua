@@ -85,6 +85,15 @@ describe("bounds", function()
     end
   end)
 
+  -- With log(1 / delta) = 1 and the ratio 1.15: (1 + 50^(1/2)) / 2 = 4.0355 is below 1.15^10 = 4.0456, which it would
+  -- not be with one datum more; ((e - 2) 50 / 4)^(1/2) = 2.996 lies between 1.15^7 = 2.660 and 1.15^8 = 3.059.
+  it("of the variance have grids of so many points", function()
+    local o = { ratio = 1.15, variance_ratio = 1.15 }
+    assert.same({ 9, 10 }, { rows.empirical_bernstein.counts(50, math.exp(-1), o) })
+    assert.same({ 9, 11 }, { rows.empirical_bernstein.counts(51, math.exp(-1), o) })
+    assert.same({ 2, 1 }, { rows.empirical_bernstein.counts(2, 0.9, { ratio = 100, variance_ratio = 100 }) })
+  end)
+
   it("of the variance rest on theirs", function()
     local twice = false
     for _, n in ipairs { 2, 8, 100, 1000 } do

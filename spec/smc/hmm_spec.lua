@@ -242,6 +242,16 @@ describe("pn.smc.hmm", function()
     assert.is_true(math.abs(both_ways:item() - want:item()) < 1e-13)
     local loc = d.loc
     assert.is_true(furthest(pn.grad(got, { loc })[1], pn.grad(want, { loc })[1]) < 1e-13)
+    -- observations that are matrices are missing where all of their numbers are
+    local wide = pn.smc.hmm { initial = { 0.3, 0.7 }, transition = a,
+      emission = pn.dist.normal(pn.tensor { -1, 1 }:reshape { 2, 1, 1 }:broadcast_to { 2, 2, 3 }, 0.7):independent(2) }
+    local z = pn.randn({ 4, 2, 3 }, { generator = pn.generator(3) })
+    local seen = pn.tensor { true, false, false, true }
+    local holes = pn.where(seen:reshape { 4, 1, 1 }, z, pn.full({}, nan))
+    assert.is_true(math.abs((wide:log_likelihood(holes) - wide:log_likelihood(z, { observed = seen })):item()) < 1e-13)
+    local some = z:totable()
+    some[2][1][2] = nan
+    assert.error_matches(function() wide:log_likelihood(pn.tensor(some)) end, "some numbers are NaN and some are not")
     -- a sequence that ends early is that sequence alone, with -1 beyond its end
     local y = pn.tensor { { 0.3, -1.2 }, { 2, 0.4 }, { 1, nan }, { -0.5, nan } }
     local both = pn.tensor { { true, true }, { true, true }, { true, false }, { true, false } }

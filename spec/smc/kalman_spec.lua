@@ -428,6 +428,15 @@ describe("a diffuse initial state", function()
     close(f.log_likelihood, total, 1e-10, "log likelihood")
     assert.is_true(f.mean[1]:isnan():all():item())
     close(f.log_prob[1], 0, 0)
+    -- before the first two observations nothing, or not all, is known of the state; then it is the one before, moved on
+    for t = 1, 2 do
+      assert.is_true(f.predicted_mean[t]:isnan():all():item())
+      assert.equal(math.huge, f.predicted_cov[t]:max():item())
+    end
+    for t = 4, 10 do
+      close(f.predicted_mean[t]:unsqueeze(2), s.transition:matmul(f.mean[t - 1]:unsqueeze(2)), 1e-10, "before " .. t)
+      close(f.predicted_cov[t], s.transition:matmul(f.cov[t - 1]):matmul(s.transition:t()) + s.transition_cov, 1e-10)
+    end
   end)
 
   it("starts the filter on precisions at zero", function()

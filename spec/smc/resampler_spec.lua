@@ -2,6 +2,7 @@
 local pn = require "penumbra"
 local golden = dofile "spec/golden/smc/resampling.lua"
 
+local machine = require "penumbra.smc.machine"
 local inf = math.huge
 
 local function ancestors(log_w, scheme, generator)
@@ -115,11 +116,34 @@ for _, scheme in ipairs(pn.smc.schemes()) do
   end)
 end
 
+-- Blocks of particles whose weights are e^2000 apart, or none at all, in any order.
+describe("weights of many particles", function()
+  it("are summed in every order of their sizes", function()
+    local n = 100000
+    for _, levels in ipairs { { 0, -2000 }, { -2000, 0 }, { -inf, 0, -2000 }, { 0, -2000, -inf },
+      { -2000, -inf, 0 } } do
+      local parts, want = {}, 0
+      for k, level in ipairs(levels) do
+        parts[k] = pn.full({ n }, level + 0.0)
+        want = level == 0 and n or want
+      end
+      local m = machine.new { num_particles = n * #levels }
+      local increment = m:weigh(pn.concatenate(parts, 1))
+      assert.near(math.log(1 / #levels), increment:item(), 1e-9)
+      assert.near(want, m:effective_sample_size():item(), 1e-6)
+    end
+  end)
+end)
+
 describe("pn.smc.resample", function()
   it("names what is wrong", function()
     assert.has_error(function() pn.smc.resample(pn.tensor { -inf, -inf }) end,
       "resample: log_w must leave a particle with a weight, got -inf for all that had one")
     assert.has_error(function() pn.smc.resample(pn.tensor { 0, 0 / 0 }) end,
+      "resample: log_w must be a number, got NaN")
+    assert.has_error(function() pn.smc.resample(pn.tensor { 0, inf, 1 }) end,
+      "resample: log_w must be below +inf, got inf")
+    assert.has_error(function() pn.smc.resample(pn.tensor { 0, inf, 0 / 0 }) end,
       "resample: log_w must be a number, got NaN")
     assert.error_matches(function() pn.smc.resample(pn.zeros { 3 }, { resampling = "sistematic" }) end,
       "did you mean 'systematic'")

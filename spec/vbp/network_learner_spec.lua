@@ -330,7 +330,13 @@ describe("a learner", function()
 
   it("predicts in batches what it predicts at once", function()
     local m = make { likelihood = "categorical", predictive = "taylor" }
-    near((m:predict(inputs).probabilities - m:predict(inputs, { batch_size = 7 }).probabilities):abs():max(), 0, 1e-13)
+    for _, size in ipairs { 7, inputs:size(1) // 2, inputs:size(1) } do -- many batches, two, one
+      local p, q = m:predict(inputs), m:predict(inputs, { batch_size = size })
+      for name, t in pairs(p) do
+        assert.same(t:shape(), q[name]:shape())
+        near((t - q[name]):abs():max(), 0, 1e-13)
+      end
+    end
     assert.same({ 9, 120, 3 }, m:draws(inputs, { draws = 9, batch_size = 50 }):shape())
     assert.same({ 120 }, m:classes(inputs):shape())
   end)
