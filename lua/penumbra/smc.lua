@@ -21,12 +21,12 @@ local parts = {
 -- single functions: name -> the module that has them
 local members = {
   elbo = "sequential_bound",
-  ensemble = "nonlinear",
+  ensemble = "ensemble",
   exact_filter = "filter",
   extended = "nonlinear",
   filter = "filter",
   fivo = "sequential_bound",
-  gaspari_cohn = "nonlinear",
+  gaspari_cohn = "ensemble",
   iwae = "sequential_bound",
   linear_system = "system",
   liu_west = "liu_west",

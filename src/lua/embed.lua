@@ -1,7 +1,7 @@
 --- Writes the C table of embedded Lua modules: `lua embed.lua lua out.c` turns lua/penumbra/**.lua into
---- pni_modules[] = {{name, packed, packed_size, size, public}, ..., {0}}, each text packed by gzip, without the comments
---- that help does not show; lines keep their numbers. Files are given on standard input, one a line. A module is public,
---- for scripts in a runtime to require, if its line `-- help:` says that it is a part of pn or `public`.
+--- pni_modules[] = {{name, packed, packed_size, size, public}, ..., {0}}, each text packed by gzip, without the
+--- comments that help does not show; lines keep their numbers. Files are given on standard input, one a line. A module
+--- is public, for scripts in a runtime to require, if its line `-- help:` says that it is a part of pn or `public`.
 local root, out = arg[1], arg[2]
 local names, chunks = {}, {}
 
