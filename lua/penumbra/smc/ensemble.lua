@@ -138,7 +138,7 @@ function ensemble.ensemble(system, y, given)
     end
     local white = parts.root:solve_triangular(v:unsqueeze(-1)):squeeze(-1)
     local log_prob = -white:square():sum(-1) * 0.5 - mt(parts.root):diagonal():log():sum(-1)
-      - 0.5 * math.log(2 * math.pi) * (there and there:sum(-1) or s.p)
+      - 0.5 * core.log_2pi * (there and there:sum(-1) or s.p)
     x, why, kind = (o.update == "transform" and transform or stochastic)(s, o, x, z, v, r, there, parts)
     if not x then
       return nil, why, kind
