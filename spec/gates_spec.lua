@@ -103,7 +103,8 @@ describe("make check", function()
     caught("floors", "form.lua:1: requires penumbra.nn from a floor above",
       "hmm.lua:1: requires penumbra.estimate inside a function",
       "hmm.lua:2: requires a computed name inside a function",
-      "hmm.lua:3: requires penumbra.smc, whose part it is", "a circle: penumbra.first -> penumbra.second -> penumbra.first")
+      "hmm.lua:3: requires penumbra.smc, whose part it is",
+      "a circle: penumbra.first -> penumbra.second -> penumbra.first")
     local text = table.concat(require "spec.gates.floors"(copy, build), "\n")
     for _, fine in ipairs { "array.lua", "smc.lua" } do assert(not text:find(fine, 1, true), text) end
   end)

@@ -9,7 +9,7 @@
 ---     local report = pn.gap.measure(model, inference, data)                         print(report)
 ---     local world = pn.gap.flights()                                                world:sample(100)
 -- help: pn.gap, part
-local core = require "penumbra.core"
+local face = require "penumbra.face"
 
 local gap = {}
 
@@ -29,24 +29,4 @@ local members = {
   univariate = "shared_posterior",
 }
 
-local function lazy_names()
-  local names = {}
-  for name in pairs(members) do
-    names[#names + 1] = name
-  end
-  table.sort(names)
-  return names
-end
-
-setmetatable(gap, {
-  __index = function(_, name)
-    local home = members[name]
-    if not home then
-      return core.missed("pn.gap", name)
-    end
-    gap[name] = core.public(require("penumbra.gap." .. home)[name])
-    return rawget(gap, name)
-  end,
-})
-
-return core.namespace("pn.gap", gap, lazy_names())
+return (face("pn.gap", gap, "penumbra.gap.", members))

@@ -4,6 +4,7 @@
 --- pn.continual, pn.fusion, pn.gap, pn.vbp, pn.active, pn.pac, pn.evidential, pn.checkpoint.
 -- help: pn
 local core = require "penumbra.core"
+local face = require "penumbra.face"
 local recording = require "penumbra.autodiff.recording"
 
 local pn = {}
@@ -14,7 +15,7 @@ for name in ([[methods source error set_no_grad set_tostring traceback terminal 
   initialise kl_pairs draws_summary within capture missed namespace describe public
   call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line raised_status ode sde rule sheltered
   set examples reset_peak
-  mode buffer with_update update_buffers
+  mode buffer with_update update_buffers log_2pi
   gaussian]]):gmatch "%S+" do
   private[name] = true
 end
@@ -31,41 +32,41 @@ local parts = { dist = "distribution", nn = "nn", optim = "optim", infer = "infe
   evidential = "evidential", active = "active" }
 -- single functions that live in a module of their own
 local members = {
-  check_gradients = "penumbra.autodiff.gradcheck",
-  compile = "penumbra.autodiff.replay",
-  odeint = "penumbra.autodiff.ode",
-  sde = "penumbra.autodiff.sde",
-  brownian = "penumbra.autodiff.brownian",
-  op = "penumbra.autodiff.own_op",
-  vmap = "penumbra.autodiff.vmap",
-  per_example_grad = "penumbra.autodiff.vmap",
-  jacobian = "penumbra.autodiff.derivative",
-  hessian = "penumbra.autodiff.derivative",
-  jvp = "penumbra.autodiff.derivative",
-  vjp = "penumbra.autodiff.derivative",
-  help = "penumbra.shell.help",
-  save = "penumbra.data",
-  load = "penumbra.data",
-  restore = "penumbra.restore",
-  nuts = "penumbra.infer.nuts",
-  hmc = "penumbra.infer.nuts",
-  svi = "penumbra.infer.svi",
-  sbc = "penumbra.infer.calibration",
-  vsbc = "penumbra.infer.calibration",
-  calibration = "penumbra.infer.predictive",
-  prior_predictive = "penumbra.infer.predictive",
-  compare = "penumbra.infer.model_comparison",
-  k_fold = "penumbra.infer.k_fold",
-  diagnose = "penumbra.infer.diagnose",
-  model = "penumbra.infer.model",
+  check_gradients = "autodiff.gradcheck",
+  compile = "autodiff.replay",
+  odeint = "autodiff.ode",
+  sde = "autodiff.sde",
+  brownian = "autodiff.brownian",
+  op = "autodiff.own_op",
+  vmap = "autodiff.vmap",
+  per_example_grad = "autodiff.vmap",
+  jacobian = "autodiff.derivative",
+  hessian = "autodiff.derivative",
+  jvp = "autodiff.derivative",
+  vjp = "autodiff.derivative",
+  help = "shell.help",
+  save = "data",
+  load = "data",
+  restore = "restore",
+  nuts = "infer.nuts",
+  hmc = "infer.nuts",
+  svi = "infer.svi",
+  sbc = "infer.calibration",
+  vsbc = "infer.calibration",
+  calibration = "infer.predictive",
+  prior_predictive = "infer.predictive",
+  compare = "infer.model_comparison",
+  k_fold = "infer.k_fold",
+  diagnose = "infer.diagnose",
+  model = "infer.model",
 }
 -- of arrays, which are methods of tensors too
 local arrays = {
-  ["penumbra.array"] = [[roll unbind split chunk repeat_interleave tile flatten moveaxis meshgrid zeros_like ones_like
+  ["array"] = [[roll unbind split chunk repeat_interleave tile flatten moveaxis meshgrid zeros_like ones_like
     full_like one_hot logit log2 log10 trunc nan_to_num isclose allclose cross_entropy huber mse mae bce bce_logits]],
-  ["penumbra.array.order"] = [[quantile median cumprod cummax cummin diff trapezoid searchsorted interp isin unique
+  ["array.order"] = [[quantile median cumprod cummax cummin diff trapezoid searchsorted interp isin unique
     bincount histogram nansum nanmean]],
-  ["penumbra.array.matrix"] = [[norm matrix_norm diag trace outer cross kron block_diag matrix_power solve_right
+  ["array.matrix"] = [[norm matrix_norm diag trace outer cross kron block_diag matrix_power solve_right
     matrix_rank pinv lstsq cov corrcoef matrix_exp cdist]],
 }
 for home, names in pairs(arrays) do
@@ -77,23 +78,6 @@ for home, names in pairs(arrays) do
   end
 end
 core.methods.block_diag = nil -- of a list
-
-setmetatable(pn, {
-  __index = function(_, name)
-    if parts[name] then
-      local part = require("penumbra." .. parts[name])
-      pn[name] = core.namespace("pn." .. name, part)
-      return part
-    end
-    local home = members[name]
-    if home then
-      local member = core.public(require(home)[name])
-      pn[name] = member
-      return member
-    end
-    return core.missed("pn", name)
-  end,
-})
 
 --- Calls f(...) without recording a graph: results need no gradient and keep nothing alive.
 --- Returns what f returns; the setting is restored when f raises.
@@ -121,19 +105,13 @@ function pn.rows()
   return rows
 end
 
+local lazy
+
 --- The names that load on first use: what completion offers beside the fields of the module.
 function pn.lazy_names()
-  local names = {}
-  for _, list in ipairs { parts, members } do
-    for name in pairs(list) do
-      names[#names + 1] = name
-    end
-  end
-  table.sort(names)
-  return names
+  return table.move(lazy, 1, #lazy, 1, {})
 end
 
-getmetatable(pn).lazy = pn.lazy_names() -- what pairs does not see yet
-core.namespace("pn", pn, pn.lazy_names())
+lazy = select(2, face("pn", pn, "penumbra.", members, parts))
 
 return pn

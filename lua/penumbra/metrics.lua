@@ -54,7 +54,7 @@ local function check_y(where, y, loc)
   end
 end
 
-local half_log_2pi = 0.5 * math.log(2 * math.pi)
+local half_log_2pi = 0.5 * core.log_2pi
 
 -- A number as a tensor like t, so that both numbers and tensors serve as a scale.
 local function as_tensor(v, t)

@@ -11,7 +11,7 @@
 --- "penumbra.models.vae", "penumbra.models.variational_em"; of several sources, "penumbra.models.multisource".
 --- Bayesian neural stochastic differential equations: "penumbra.models.bnsde".
 -- help: pn.models, part
-local core = require "penumbra.core"
+local face = require "penumbra.face"
 
 local models = {}
 
@@ -31,25 +31,4 @@ local members = {
   vssm = "vssm",
 }
 
-local function lazy_names()
-  local names = {}
-  for name in pairs(members) do
-    names[#names + 1] = name
-  end
-  table.sort(names)
-  return names
-end
-
-setmetatable(models, {
-  lazy = lazy_names(), -- what pairs does not see yet
-  __index = function(_, name)
-    local home = members[name]
-    if not home then
-      return core.missed("pn.models", name)
-    end
-    models[name] = core.public(require("penumbra.models." .. home)[name])
-    return rawget(models, name)
-  end,
-})
-
-return core.namespace("pn.models", models, lazy_names())
+return (face("pn.models", models, "penumbra.models.", members))

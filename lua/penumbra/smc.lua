@@ -8,25 +8,25 @@
 ---
 --- More by pn.help "penumbra.smc.machine" and the names of the parts.
 -- help: pn.smc, part
-local core = require "penumbra.core"
+local face = require "penumbra.face"
 
 local smc = {}
 
 -- namespaces below this one, each a module of its own
 local parts = {
-  kalman = true,
-  structural = true,
-  hmm = true,
+  kalman = "kalman",
+  structural = "structural",
+  hmm = "hmm",
 }
 -- single functions: name -> the module that has them
 local members = {
   elbo = "sequential_bound",
-  ensemble = "nonlinear",
+  ensemble = "ensemble",
   exact_filter = "filter",
   extended = "nonlinear",
   filter = "filter",
   fivo = "sequential_bound",
-  gaspari_cohn = "nonlinear",
+  gaspari_cohn = "ensemble",
   iwae = "sequential_bound",
   linear_system = "system",
   liu_west = "liu_west",
@@ -42,34 +42,9 @@ local members = {
   transport = "transport",
 }
 
-local function lazy_names()
-  local names = {}
-  for _, list in ipairs { parts, members } do
-    for name in pairs(list) do
-      names[#names + 1] = name
-    end
-  end
-  table.sort(names)
-  return names
-end
+setmetatable(smc, { __call = function(_, given)
+  local made = require "penumbra.smc.machine".new(given) -- no tail call: errors tell the script's line
+  return made
+end })
 
-setmetatable(smc, {
-  lazy = lazy_names(), -- what pairs does not see yet
-  __index = function(_, name)
-    local part, home = parts[name], members[name]
-    if part then
-      smc[name] = core.namespace("pn.smc." .. name, require("penumbra.smc." .. name))
-    elseif home then
-      smc[name] = core.public(require("penumbra.smc." .. home)[name])
-    else
-      return core.missed("pn.smc", name)
-    end
-    return rawget(smc, name)
-  end,
-  __call = function(_, given)
-    local made = require("penumbra.smc.machine").new(given) -- no tail call: errors tell the script's line
-    return made
-  end,
-})
-
-return core.namespace("pn.smc", smc, lazy_names())
+return (face("pn.smc", smc, "penumbra.smc.", members, parts))

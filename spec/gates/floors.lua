@@ -1,6 +1,6 @@
 --- lua/ is a house with floors: a module requires modules of its own floor or below, each where the file is loaded and
---- not inside a function; none needs itself by way of others, and no part requires the face of its folder. Faces (the
---- file beside the folder of its name, and init) list what they hold and load it on first use: they may require what
+--- not inside a function; none needs itself by way of others, and no part requires the face of its folder. Faces (files
+--- beside a folder of their name) list what they hold, which face.lua loads on first use: they may also require what
 --- stands below them inside a function.
 local tool = require "spec.gates.tool"
 
@@ -105,7 +105,8 @@ return function(root)
     modules[#modules + 1], needs[module] = module, {}
     for _, r in ipairs(requires(tool.read(root .. "/" .. path))) do
       local name = r.name or ""
-      local own = folders[module] and (r.name == nil or name:sub(1, #module + 1) == module .. ".")
+      local below = folders[module] and (r.name == nil or name:sub(1, #module + 1) == module .. ".")
+      local own = below or module == "penumbra.face"
       local where = ("%s:%d: "):format(path, r.line)
       if name ~= "penumbra" and module:sub(1, #name + 1) == name .. "." then
         found[#found + 1] = where .. "requires " .. name .. ", whose part it is"

@@ -1,4 +1,5 @@
 --- Variables that are summed out, against sums over all their values written out.
+local logsumexp = require "spec.infer.enumerated".logsumexp
 local pn = require "penumbra"
 local dist = pn.dist
 local model = require "penumbra.infer.model"
@@ -15,13 +16,6 @@ local function summed(m, args, values, most, loc)
   end })
   local lp = t:log_density()
   return lp:item(), loc and pn.grad(lp, { loc })[1]:totable()
-end
-
-local function logsumexp(list)
-  local most = math.max(table.unpack(list))
-  local sum = 0
-  for _, v in ipairs(list) do sum = sum + math.exp(v - most) end
-  return most + math.log(sum)
 end
 
 local enumerate = { enumerate = true }

@@ -1,5 +1,6 @@
 --- Enumerated variables of loops over time, summed out turn by turn, and their posteriors: against forward-backward
 --- recursions and sums over all values written out.
+local logsumexp = require "spec.infer.enumerated".logsumexp
 local pn = require "penumbra"
 local dist = pn.dist
 local model = require "penumbra.infer.model"
@@ -9,13 +10,6 @@ local enumerate = { enumerate = true }
 local function near(got, want, tolerance)
   assert(math.abs(got - want) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
     ("got %.15g, want %.15g"):format(got, want))
-end
-
-local function logsumexp(list)
-  local most = math.max(table.unpack(list))
-  local sum = 0
-  for _, v in ipairs(list) do sum = sum + math.exp(v - most) end
-  return most + math.log(sum)
 end
 
 local function summed(m, most)

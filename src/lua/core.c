@@ -467,6 +467,8 @@ int luaopen_penumbra_core(lua_State *L) {
   luaL_newlib(L, functions);
   lua_pushliteral(L, PN_VERSION);
   lua_setfield(L, -2, "version");
+  lua_pushnumber(L, 1.8378770664093453); /* log 2 pi, as log of the nearest double has it */
+  lua_setfield(L, -2, "log_2pi");
 #define X(name) pni_open_##name(L);
 #include "parts.def"
 #undef X

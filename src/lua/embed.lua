@@ -1,7 +1,7 @@
 --- Writes the C table of embedded Lua modules: `lua embed.lua lua out.c` turns lua/penumbra/**.lua into
---- pni_modules[] = {{name, packed, packed_size, size, public}, ..., {0}}, each text packed by gzip, without the comments
---- that help does not show; lines keep their numbers. Files are given on standard input, one a line. A module is public,
---- for scripts in a runtime to require, if its line `-- help:` says that it is a part of pn or `public`.
+--- pni_modules[] = {{name, packed, packed_size, size, public}, ..., {0}}, each text packed by gzip, without the
+--- comments that help does not show; lines keep their numbers. Files are given on standard input, one a line. A module
+--- is public, for scripts in a runtime to require, if its line `-- help:` says that it is a part of pn or `public`.
 local root, out = arg[1], arg[2]
 local names, chunks = {}, {}
 
@@ -25,10 +25,10 @@ end
 
 -- The text with nothing in the place of comments that nobody reads.
 local function shortened(text, home)
-  local out, at, at_head = {}, 1, true
+  local list, at, at_head = {}, 1, true
   while at <= #text do
     local stop = (text:find("[%-\"'%[]", at) or #text + 1) - 1
-    out[#out + 1] = text:sub(at, stop)
+    list[#list + 1] = text:sub(at, stop)
     at_head = at_head and not text:sub(at, stop):find "%S"
     at = stop + 1
     local level = text:match("^%-?%-?%[(=*)%[", at)
@@ -39,21 +39,21 @@ local function shortened(text, home)
       else
         while text:sub(last, last) ~= quote do last = last + (text:sub(last, last) == "\\" and 2 or 1) end
       end
-      out[#out + 1], at, at_head = text:sub(at, last), last + 1, false
+      list[#list + 1], at, at_head = text:sub(at, last), last + 1, false
     elseif text:find("^%-%-", at) and not level then
       local comment = text:match("^[^\n]*", at)
       local column = at == 1 or text:sub(at - 1, at - 1) == "\n"
       if column and is_shown(comment, home, at_head) then
-        out[#out + 1] = comment
+        list[#list + 1] = comment
       else
-        out[#out] = out[#out]:gsub("[ \t]+$", "")
+        list[#list] = list[#list]:gsub("[ \t]+$", "")
       end
       at = at + #comment
     elseif at <= #text then
-      out[#out + 1], at, at_head = text:sub(at, at), at + 1, false
+      list[#list + 1], at, at_head = text:sub(at, at), at + 1, false
     end
   end
-  return table.concat(out)
+  return table.concat(list)
 end
 
 local function gzip(text)

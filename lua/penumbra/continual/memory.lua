@@ -73,6 +73,14 @@ function memory.correct_bias(factors, predecessor, posterior, given)
   return gaussian.like(s, corrected "precision_mean", corrected "precision")
 end
 
+--- scored(e, kind, weights): the scores of data by {expected =, of_site =, at_mean =, of_spread =}, [N] each: the
+--- expected log likelihood less the expected log site; "centred" in their places at the mean, less what spreads.
+function memory.scored(e, kind, weights)
+  local score = kind == "centred" and e.expected - e.at_mean - e.of_spread or e.expected - e.of_site
+  score = weights and score / weights or score
+  return kind == "absolute" and score:abs() or score
+end
+
 --- pn.continual.scores.
 function memory.scores(factors, posterior, terms, given)
   local where = "scores"
@@ -81,16 +89,16 @@ function memory.scores(factors, posterior, terms, given)
   local s = batch(where, factors)
   local n = s.precision:size(1)
   local at_mean, spread = log_sites(s, belief(where, "posterior", posterior, s))
-  local score = part(where, terms, "expected_log_likelihood", n) - spread
-  score = score - (o.kind == "centred" and part(where, terms, "log_likelihood_at_mean", n) or at_mean)
+  local e = { expected = part(where, terms, "expected_log_likelihood", n), of_site = at_mean + spread,
+    at_mean = o.kind == "centred" and part(where, terms, "log_likelihood_at_mean", n), of_spread = spread }
   if o.weights then
     local w = values(where, "weights", o.weights, n)
     if n > 0 and not (w:min():item() > 0) then
       core.error(("scores: weights must be positive, got %g"):format(w:min():item()))
     end
-    score = score / w
+    return memory.scored(e, o.kind, w)
   end
-  return o.kind == "absolute" and score:abs() or score
+  return memory.scored(e, o.kind)
 end
 
 local function places(list)
@@ -191,6 +199,14 @@ function memory.guarded(factor, p, q, floor)
     core.where(low, least, factor.precision)), math.tointeger(raised)
 end
 
+--- updated(from, s, sign, predecessor, posterior, floor): the factor `from` times the product s of sites, or over it
+--- (sign -1), guarded.
+function memory.updated(from, s, sign, p, q, floor)
+  local factor = s and gaussian.like(q, from.precision_mean + s.precision_mean * sign,
+    from.precision + s.precision * sign) or from
+  return memory.guarded(factor, p, q, floor)
+end
+
 --- pn.continual.gaussian_update.
 function memory.gaussian_update(factors, predecessor, posterior, given)
   local where = "gaussian_update"
@@ -204,13 +220,10 @@ function memory.gaussian_update(factors, predecessor, posterior, given)
   local mask, count = kept_mask(s, o.kept or {})
   local num_new = options.whole(where, "num_new", o.num_new or s.precision:size(1), 0)
   local method = o.method ~= "auto" and o.method or num_new <= count and "multiply" or "divide"
-  local function updated(name)
-    if method == "multiply" then
-      return p[name] + (s[name] * (1 - mask)):sum(1)
-    end
-    return q[name] - (s[name] * mask):sum(1)
-  end
-  local next_q, clipped = memory.guarded(gaussian.like(s, updated "precision_mean", updated "precision"), p, q, o.floor)
+  local multiply = method == "multiply"
+  mask = multiply and 1 - mask or mask
+  local next_q, clipped = memory.updated(multiply and p or q, { precision_mean = (s.precision_mean * mask):sum(1),
+    precision = (s.precision * mask):sum(1) }, multiply and 1 or -1, p, q, o.floor)
   return next_q, { method = method, clipped = clipped }
 end
 

@@ -11,7 +11,6 @@ local sites = require "penumbra.continual.sites"
 
 local site_totals = {}
 
-local NAMES <const> = { "precision_mean", "precision" }
 local MANY <const> = 1 << 18 -- numbers in the sites of all data, from which on two passes for products are cheaper
 
 local function doubled(s)
@@ -104,17 +103,9 @@ function site_totals.scores(e, lacking, q, kind, weights)
   local share = 1 / e.num_data
   local function of(name, values) return (lacking[name] * values):sum():item() * share end
   local of_spread = of("precision", variance) * -0.5
-  local score
-  if kind == "centred" then
-    score = e.expected - e.at_mean - (e.of_spread + of_spread)
-  else
-    local of_mean = of("precision_mean", mean) - of("precision", mean:square()) * 0.5
-    score = e.expected - (e.of_site + (of_mean + of_spread))
-  end
-  if weights then
-    score = score / weights:to "float64"
-  end
-  return kind == "absolute" and score:abs() or score
+  local of_mean = of("precision_mean", mean) - of("precision", mean:square()) * 0.5
+  return memory.scored({ expected = e.expected, at_mean = e.at_mean, of_site = e.of_site + (of_mean + of_spread),
+    of_spread = e.of_spread and e.of_spread + of_spread }, kind, weights and weights:to "float64")
 end
 
 --- update(estimate, lacking, predecessor, posterior, {kept =, others =, method =, floor =}): the Gaussian part without
@@ -123,16 +114,13 @@ end
 function site_totals.update(e, lacking, p, q, o)
   local multiply = o.method == "multiply"
   local places = multiply and o.others or o.kept
-  local from, sign, share = multiply and p or q, multiply and 1 or -1, places:numel() / e.num_data
-  local result = from
-  if places:numel() > 0 then
-    local s, parts = e.chosen(places), {}
-    for k, name in ipairs(NAMES) do
-      parts[k] = from[name] + (s[name] + lacking[name] * share) * sign
-    end
-    result = gaussian.like(q, parts[1], parts[2])
+  local share, s = places:numel() / e.num_data, nil
+  if share > 0 then
+    local product = e.chosen(places)
+    s = { precision_mean = product.precision_mean + lacking.precision_mean * share,
+      precision = product.precision + lacking.precision * share }
   end
-  return memory.guarded(result, p, q, o.floor)
+  return memory.updated(multiply and p or q, s, multiply and 1 or -1, p, q, o.floor)
 end
 
 return site_totals

@@ -194,7 +194,7 @@ end
 -- ---- gates ----
 
 local gate_options = { approximate = false }
-local log_root_two_pi = math.log(2 * math.pi) / 2
+local log_root_two_pi = core.log_2pi / 2
 
 -- 0 with the dtype of the first tensor there is.
 local function zero_like(...)

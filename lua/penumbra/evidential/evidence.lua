@@ -7,7 +7,7 @@ local options = require "penumbra.options"
 
 local evidence = {}
 
-local HALF_LOG_2PI <const> = 0.5 * math.log(2 * math.pi)
+local HALF_LOG_2PI <const> = 0.5 * core.log_2pi
 
 -- ---- classes ----
 

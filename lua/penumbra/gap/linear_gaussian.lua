@@ -20,7 +20,7 @@ local mt, apply, symmetric, spread = linear_system.mt, linear_system.apply, line
 
 local linear_gaussian = {}
 
-local LOG_TAU = math.log(2 * math.pi)
+local LOG_TAU = core.log_2pi
 local MOST = 4096 -- rows of the dense matrices of all steps
 
 -- ---- the law of the data ----

@@ -15,7 +15,7 @@ local core = require "penumbra.core"
 
 local local_posterior = {}
 
-local HALF_LOG_TAU = math.log(2 * math.pi) / 2
+local HALF_LOG_TAU = core.log_2pi / 2
 
 local methods = {}
 methods.__index = methods

@@ -7,7 +7,7 @@ local options = require "penumbra.options"
 
 local marginal_fit = {}
 
-local LOG_TAU = math.log(2 * math.pi)
+local LOG_TAU = core.log_2pi
 local REACH, NODES = 12, 2401 -- standard deviations of nu to each side, and places of the trapezoidal rule
 
 -- log of the mixture at z [...].

@@ -11,7 +11,7 @@ local options = require "penumbra.options"
 
 local shared_posterior = {}
 
-local LOG_TAU = math.log(2 * math.pi)
+local LOG_TAU = core.log_2pi
 
 local shape_text = options.shape_text
 

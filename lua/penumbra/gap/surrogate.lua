@@ -17,7 +17,7 @@ local system = require "penumbra.smc.system"
 
 local surrogate = {}
 
-local LOG_TAU = math.log(2 * math.pi)
+local LOG_TAU = core.log_2pi
 
 --- ceiling(scale): the most that log p(x_t | z_t) of normal observations with these standard deviations (a number, or a
 --- list: one for each element) can be, in nats a step; a number.

@@ -34,6 +34,18 @@ local function last_axis(g, site)
   return g:permute(order):reshape(sizes)
 end
 
+-- The sites of a run that have a value in `values`, by name, and those values.
+local function valued(trace, values)
+  local sites, list = {}, {}
+  for _, site in ipairs(trace.order) do
+    if values[site.name] then
+      sites[#sites + 1] = { name = site.name, base = site.base, time = site.time }
+      list[#list + 1] = values[site.name]
+    end
+  end
+  return sites, list
+end
+
 --- Table site -> [..., K], the mean over the rows of z, draws of the target t.
 function label_posterior.probabilities(t, m, args, z)
   if not t.enumerates then
@@ -43,14 +55,8 @@ function label_posterior.probabilities(t, m, args, z)
   local labels = {} -- made by the first run, which is not captured
   local list = at_draws.mean(z, m.body, function(x)
     local trace = run(t, m, args, x, labels)
-    local numbers = {}
-    sites = {}
-    for _, site in ipairs(trace.order) do
-      if site.enumerated then
-        sites[#sites + 1] = { name = site.name, base = site.base, time = site.time }
-        numbers[#numbers + 1] = labels[site.name]
-      end
-    end
+    local numbers
+    sites, numbers = valued(trace, labels)
     local parts = core.grad(trace:log_density(), numbers)
     for k, g in ipairs(parts) do -- g: [K, 1..., rows...]
       parts[k] = last_axis(g, trace.sites[sites[k].name])
@@ -68,14 +74,8 @@ function label_posterior.draws(t, m, args, z)
   local sites
   local list = at_draws.each(z, m.body, function(x)
     local trace = run(t, m, args, x)
-    local values, parts = enumeration.draw(trace), {}
-    sites = {}
-    for _, site in ipairs(trace.order) do
-      if values[site.name] then
-        sites[#sites + 1] = { name = site.name, base = site.base, time = site.time }
-        parts[#parts + 1] = values[site.name]
-      end
-    end
+    local parts
+    sites, parts = valued(trace, enumeration.draw(trace))
     return parts
   end)
   for k, part in ipairs(list) do

@@ -29,6 +29,7 @@ local form = require "penumbra.form"
 local guides = require "penumbra.infer.guide"
 local kept = require "penumbra.optim.kept"
 local log_weights = require "penumbra.infer.log_weights"
+local losses = require "penumbra.infer.losses"
 local model = require "penumbra.infer.model"
 local objective = require "penumbra.infer.objective"
 local optim = require "penumbra.optim"
@@ -97,16 +98,16 @@ local function settling(t)
 end
 
 local function take_steps(self, steps, bar)
-  local step, losses, optimiser, schedule, on_step = self.step, self.losses, self.optimiser, self.schedule, self.on_step
+  local step, trail, optimiser, schedule, on_step = self.step, self.losses, self.optimiser, self.schedule, self.on_step
   local rate, last = self.lr, nil
   for k = 1, steps do
-    local n = #losses + 1
+    local n = #trail + 1
     local lr = schedule and schedule(n) or rate and rate * settling((k - 1) / steps)
     if lr and lr ~= last then
       optimiser.lr, last = lr, lr
     end
     local loss = step()
-    losses[n] = loss
+    trail[n] = loss
     if bar then
       bar:step(1, "loss", loss)
     end
@@ -114,78 +115,6 @@ local function take_steps(self, steps, bar)
       return
     end
   end
-end
-
--- Mean of the losses first .. last and the variance of that mean.
-local function mean_of(losses, first, last)
-  local n, mean, square = last - first + 1, 0, 0
-  for k = first, last do
-    mean = mean + losses[k] / n
-  end
-  for k = first, last do
-    square = square + (losses[k] - mean) ^ 2
-  end
-  return mean, square / (n * (n - 1))
-end
-
--- The rise of the bound within the third quarter of the steps from number `first` on, where the learning rate is still
--- large: from one half to the other, if at least a nat and five standard errors, else 0.
-local function rise_of(losses, first)
-  local n = #losses - first + 1
-  if n < 80 then
-    return 0
-  end
-  local function at(share)
-    return first + math.floor(share * n)
-  end
-  local before, v = mean_of(losses, at(0.5), at(0.625) - 1)
-  local after, w = mean_of(losses, at(0.625), at(0.75) - 1)
-  local rise = before - after
-  return rise >= 1 and rise >= 5 * math.sqrt(v + w) and rise or 0
-end
-
-local function median(list)
-  table.sort(list)
-  local n = #list
-  return (list[(n + 1) // 2] + list[n // 2 + 1]) / 2
-end
-
-local LOOKS <const> = 25 -- at losses of a tenth of the steps
-
--- The n losses from number `first` on, LOOKS to twice as many of them where there are more; without a value: infinite.
-local function some_of(losses, first, n)
-  local list, stride = {}, math.max(1, n // LOOKS)
-  for k = first, first + n - 1, stride do
-    local loss = losses[k]
-    list[#list + 1] = loss == loss and loss or math.huge
-  end
-  return list
-end
-
--- By how much the bound has fallen from the best tenth of all steps to the last: between medians, which single draws do
--- not move, if at least a nat and five times the best tenth's median deviation, else 0. A bound without a value has
--- fallen without end.
-local function fall_of(losses)
-  local n = #losses // 10
-  if n < 5 then
-    return 0
-  end
-  local from, best, last = math.huge, nil, nil
-  for k = 1, 10 do
-    local tenth = some_of(losses, #losses - (11 - k) * n + 1, n)
-    last = median(tenth)
-    if last < from then
-      from, best = last, tenth
-    end
-  end
-  if not best or last == math.huge then
-    return math.huge
-  end
-  for k, loss in ipairs(best) do
-    best[k] = math.abs(loss - from)
-  end
-  local fall = last - from
-  return fall >= 1 and fall >= 5 * 1.4826 * median(best) and fall or 0
 end
 
 --- Makes `steps` further steps. Returns the fit. Its field rise says by how much the bound still rose, fall by how much
@@ -201,9 +130,9 @@ function methods:continue(steps)
     self.guide.kind.finish(self.guide)
   end
   self.seconds = self.seconds + core.clock() - start
-  self.rise = rise_of(self.losses, first)
+  self.rise = losses.rise(self.losses, first)
   if #self.losses > self.judged * 1.05 then -- fewer move no median of a tenth
-    self.fall, self.judged = fall_of(self.losses), #self.losses
+    self.fall, self.judged = losses.fall(self.losses), #self.losses
   end
   return self
 end
@@ -431,7 +360,7 @@ local function filled(self, path)
     return nil, message, code
   end
   self.losses, self.seconds = found.losses:totable(), found.seconds
-  self.fall, self.judged = fall_of(self.losses), #self.losses
+  self.fall, self.judged = losses.fall(self.losses), #self.losses
   return self
 end
 

@@ -4,7 +4,7 @@
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
-local LOG_2PI = math.log(2 * math.pi)
+local LOG_2PI = core.log_2pi
 
 local known = { y = options.required(), output_variance = options.required(), output_mean = options.any(0),
   noise_variance = options.required "number", noise_inside = false }

@@ -39,7 +39,7 @@ local optim = require "penumbra.optim"
 
 local layer_fit = {}
 
-local LOG_2PI = math.log(2 * math.pi)
+local LOG_2PI = core.log_2pi
 
 local methods = {}
 local class = { __name = "layer-by-layer fit" }

@@ -12,7 +12,7 @@ local dist = require "penumbra.distribution"
 
 local layerwise = {}
 
-local HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+local HALF_LOG_2PI = 0.5 * core.log_2pi
 
 -- x [..., K] times each of the inputs z [..., S, K]: [..., S].
 local function along(x, z)

@@ -28,7 +28,7 @@ local translation = require "penumbra.invariance.translation"
 
 local linear_model = {}
 
-local LOG_2PI = math.log(2 * math.pi)
+local LOG_2PI = core.log_2pi
 
 -- ---- the model ----
 

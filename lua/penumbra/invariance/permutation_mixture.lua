@@ -25,7 +25,7 @@ local transform = require "penumbra.invariance.transform"
 
 local permutation_mixture = {}
 
-local LOG_2PI = math.log(2 * math.pi)
+local LOG_2PI = core.log_2pi
 local MOST_AT_ONCE = 2e6 -- numbers of a table of draws by permutations
 local MOST_ENUMERATED = 1e6 -- permutations
 

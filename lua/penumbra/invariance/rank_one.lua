@@ -17,7 +17,7 @@ local own = require "penumbra.distribution.own"
 
 local rank_one = {}
 
-local HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+local HALF_LOG_2PI = 0.5 * core.log_2pi
 local MOST_DENSE = 5000 -- beyond, a K x K matrix of float64 takes more than 200 MB
 
 local methods = {}

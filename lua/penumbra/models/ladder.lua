@@ -14,7 +14,7 @@ local parameters = require "penumbra.parameters"
 
 local ladder = {}
 
-local LOG_2_PI = math.log(2 * math.pi)
+local LOG_2_PI = core.log_2pi
 
 --- log_normal(x, loc, variance): sum over the last axis of the log density of independent normals.
 function ladder.log_normal(x, loc, variance)

@@ -99,7 +99,7 @@ local function failed(what, why)
   core.error(("switching system: %s: %s"):format(what, why))
 end
 
-local LOG_2_PI = math.log(2 * math.pi)
+local LOG_2_PI = core.log_2pi
 
 -- A Kalman step of a system that stands still (a = I) and emits one number: v = y - c x - d, s = c V c^T + r, V - (V
 -- c^T) (V c^T)^T / s. Of order n^2, where core.kalman_step is of order n^3.

@@ -29,7 +29,7 @@ local core = require "penumbra.core"
 local array = require "penumbra.array"
 local dist = require "penumbra.distribution"
 
-local HALF_LOG_2PI <const> = 0.5 * math.log(2 * math.pi)
+local HALF_LOG_2PI <const> = 0.5 * core.log_2pi
 
 local function log(x)
   return type(x) == "number" and math.log(x) or x:log()

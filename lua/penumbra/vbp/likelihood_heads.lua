@@ -19,7 +19,7 @@ local normal_outputs = require "penumbra.infer.normal_outputs"
 
 local rows = {}
 
-local HALF_LOG_2PI <const> = 0.5 * math.log(2 * math.pi)
+local HALF_LOG_2PI <const> = 0.5 * core.log_2pi
 
 local function expected(kind, y, m, v, given)
   return normal_outputs.expected_log_likelihood(kind, y, m, v or m:zeros_like(), given)

@@ -29,7 +29,7 @@ local methods = {}
 local inner = setmetatable({}, { __mode = "k" })
 local class = { __name = "relu_net", __index = core.namespace("a relu_net", methods) }
 
-local LOG_2PI <const> = math.log(2 * math.pi)
+local LOG_2PI <const> = core.log_2pi
 
 -- ---- small parts ----
 

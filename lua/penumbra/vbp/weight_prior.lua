@@ -11,7 +11,7 @@ local core = require "penumbra.core"
 local rows = {}
 
 local LOG_PI <const> = math.log(math.pi)
-local LOG_2PI <const> = math.log(2 * math.pi)
+local LOG_2PI <const> = core.log_2pi
 
 -- KL = 1/2 (a (m^2 + s^2) - 1 - log(a s^2)), a = 1 / scale^2
 rows.normal = {
