@@ -93,6 +93,7 @@ local harmless = set [[
   new_smc new_ancestors new_selected
   bayesian_forgetting ornstein_uhlenbeck wiener posterior new_gaussian_sites correct_bias scores residual_elbo
   censored truncated hurdle zero_inflated ordered_logistic ordered_probit mse mae bce bce_logits cdist
+  fftfreq rfftfreq fftconvolve
   curves gap_formula data_bound node_posterior node_covariance permutations permutation_matrix permute
 ]]
 

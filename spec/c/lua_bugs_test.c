@@ -12,13 +12,7 @@
 #include <unistd.h>
 #include "check.h"
 
-enum {
-  OK = 1 << PN_OK,
-  SCRIPT = 1 << PN_SCRIPT,
-  LIMIT = 1 << PN_LIMIT,
-  NOMEM = 1 << PN_NOMEM,
-  LATE = 1 << PN_CANCELLED
-};
+enum { OK = 1 << PN_OK, SCRIPT = 1 << PN_SCRIPT, LIMIT = 1 << PN_LIMIT, NOMEM = 1 << PN_NOMEM, LATE = 1 << PN_TIME };
 #define SPACE ((size_t)1 << 36)
 
 static const struct {

@@ -242,7 +242,7 @@ local function replaying(self, value)
     return value
   end
   return function(m, site)
-    return given_value(self.replayed, site) or (value and value(m, site))
+    return given_value("replay", self.replayed, site) or (value and value(m, site))
   end
 end
 
@@ -269,7 +269,7 @@ function methods:log_density(values, ...)
   local lacking -- the site without a value: a mistake of the caller, told at the caller's line
   local given, sums = {}, false
   local function value_of(_, site)
-    local value = given_value(values, site) or given_value(self.replayed, site)
+    local value = given_value("log_density", values, site) or given_value("replay", self.replayed, site)
     given[site.name] = value and true or nil
     if not value and site.enumerable then
       sums = true

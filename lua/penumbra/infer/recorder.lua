@@ -131,17 +131,28 @@ local function with_particles(m, d)
   return d:expand(sizes)
 end
 
+-- Of values of a site at all steps of the scans around it, time first, those of this step; one number is for all steps.
+local function at_step(where, site, value)
+  value = core.is_tensor(value) and value or core.tensor(value)
+  if value:ndim() == 0 then
+    return value
+  end
+  local whole = value
+  for k, t in ipairs(site.time) do
+    if value:ndim() == 0 or value:size(1) < t then
+      refuse(where, "'%s' stands in m:scan: its values must be a number for all steps, or have the steps along axis %d, "
+        .. "got shape %s at step %d", site.base, k, shape_text(whole), t)
+    end
+    value = value:select(1, t)
+  end
+  return value
+end
+
 -- Of a table of values by site, that of this one; sites of a scan may be given together, time first.
-local function given_value(values, site)
+local function given_value(where, values, site)
   local value = values[site.name]
   if value == nil and site.time and values[site.base] ~= nil then
-    value = values[site.base]
-    if not core.is_tensor(value) then
-      value = core.tensor(value)
-    end
-    for _, t in ipairs(site.time) do
-      value = value:select(1, t)
-    end
+    return at_step(where, site, values[site.base])
   end
   if type(value) == "table" then
     value = core.tensor(value)
@@ -286,13 +297,13 @@ function recorder:sample(name, d, given)
     check_beside_plates(self, "sample", name, d.batch_shape, "batch shape")
   end
   local changed = self.changed
-  local set = changed and given_value(self.model.fixed, site)
+  local set = changed and given_value("intervene", self.model.fixed, site)
   if set then
     site.kind, site.dist, site.value = "intervened", d, set
     keep_site(self, site)
     return set
   end
-  local seen = changed and given_value(self.model.data, site)
+  local seen = changed and given_value("condition", self.model.data, site)
   if seen then
     return observed(self, site, d, seen)
   end
@@ -336,13 +347,13 @@ function recorder:observe(name, d, value)
   check_distribution("observe", name, d)
   d = within_plates(self, "observe", name, d)
   local changed = self.changed
-  local set = changed and given_value(self.model.fixed, site)
+  local set = changed and given_value("intervene", self.model.fixed, site)
   if set then
     site.kind, site.dist, site.value = "intervened", d, set
     keep_site(self, site)
     return set
   end
-  value = changed and given_value(self.model.data, site) or value
+  value = changed and given_value("condition", self.model.data, site) or value
   if self.predict or self.prior and value == nil then
     site.dist, site.value, site.predicted = d, d:sample(), true
     keep_site(self, site)
@@ -361,7 +372,8 @@ function recorder:flat(name, set, shape, given)
   local o = options.check("flat", given, flat_options)
   site.set, site.shape = set or "real", shape or {}
   site.low, site.high = o.low or nil, o.high or nil
-  local fixed, seen = given_value(self.model.fixed, site), given_value(self.model.data, site)
+  local fixed = given_value("intervene", self.model.fixed, site)
+  local seen = given_value("condition", self.model.data, site)
   site.kind, site.observed = fixed and "intervened" or "flat", not fixed and seen ~= nil or nil
   site.value = fixed or seen or self.value_of(self, site)
   if not site.value then
