@@ -321,9 +321,9 @@ local function labels(where, y)
 end
 
 --- cross_entropy(logits, y [, {weights =, ignore =, smoothing = 0}]): minus the mean log probability of classes y,
---- whole numbers [N] from 0 (int64; in a compiled step nothing else), by logits [N, K]: 0-d. weights [K]: how much data of each class count, the mean is by them;
---- ignore: a label (-100, say) whose data are left out; smoothing: the share of each label's probability that all
---- classes get alike.
+--- whole numbers [N] from 0 (int64; in a compiled step nothing else), by logits [N, K]: 0-d. weights [K]: how much
+--- data of each class count (pn.data.class_weights), the mean is by them; ignore: a label (-100, say) whose data are
+--- left out; smoothing: the share of each label's probability that all classes get alike.
 function array.cross_entropy(logits, y, given)
   tensor("cross_entropy", "logits", logits)
   tensor("cross_entropy", "y", y)

@@ -40,8 +40,8 @@ function session:unfinished() return #self.lines > 0 end
 --- Forgets the lines of an unfinished statement.
 function session:reset() self.lines = {} end
 
---- Makes variables {name = value} globals where there is none of that name. Returns the names of those it took, in order,
---- as one text.
+--- Makes variables {name = value} globals where there is none of that name. Returns the names of those it took, in
+--- order, as one text.
 function session:adopt(variables)
   local names = {}
   for name, value in next, variables do

@@ -64,7 +64,7 @@ describe("many observations", function()
     assert.is_true(more < 1.15 * few + 45001 * 8 * 12, ("%d MB instead of %d MB"):format(more // 1e6, few // 1e6))
     assert.equal(45001, loo.pointwise:numel())
     local waic, ll = p:waic(), p:log_likelihood()
-    for _, at in ipairs { 1, 2, 20971, 20972, 20973, 41942, 41943, 45001 } do -- about the ends of blocks; first the other site
+    for _, at in ipairs { 1, 2, 20971, 20972, 20973, 41942, 41943, 45001 } do -- ends of blocks; first the other site
       local own = at == 1 and ll.first:reshape { 200 } or ll.y:select(3, at - 1):reshape { 200 }
       local mean = own:logsumexp(1):item() - math.log(200)
       near(waic.pointwise[at]:item(), mean - own:var():item())

@@ -56,8 +56,8 @@ describe("a variable of a scan", function()
   it("says where steps are missing", function()
     local ok, message = pcall(function() return walk:condition({ h = pn.ones(2) }):trace(y) end)
     assert.is_false(ok)
-    assert.matches("condition: 'h' stands in m:scan: its values must be a number for all steps, or have the steps along "
-      .. "axis 1, got shape %[2%] at step 3", message)
+    assert.matches("condition: 'h' stands in m:scan: its values must be a number for all steps, or have the steps "
+      .. "along axis 1, got shape %[2%] at step 3", message)
   end)
 end)
 

@@ -20,8 +20,8 @@ end
 local function amount(where, role, x, value)
   if core.is_tensor(value) then
     if value:ndim() ~= 1 or x:ndim() < 3 or value:size(1) ~= x:size(1) then
-      core.error(("%s: %s must be a number, or [N] for pictures [N, ..., height, width], got [%s] for [%s]"):format(where,
-        role, table.concat(value:shape(), ", "), table.concat(x:shape(), ", ")))
+      core.error(("%s: %s must be a number, or [N] for pictures [N, ..., height, width], got [%s] for [%s]"):format(
+        where, role, table.concat(value:shape(), ", "), table.concat(x:shape(), ", ")))
     end
     return value:to(x:dtype()):unsqueeze(2)
   end
@@ -94,8 +94,8 @@ function augment.shift(x, down, right)
     amount("shift", "right", x, right))
 end
 
---- crop(x, top, left, height, width): the part of pictures [..., h, w] whose first row and column are top and left, from
---- 1: [..., height, width].
+--- crop(x, top, left, height, width): the part of pictures [..., h, w] whose first row and column are top and left,
+--- from 1: [..., height, width].
 function augment.crop(x, top, left, height, width)
   local h, w = pictures("crop", x)
   top, left = options.whole("crop", "top", top, 1), options.whole("crop", "left", left, 1)

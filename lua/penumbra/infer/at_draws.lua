@@ -238,8 +238,8 @@ end
 
 --- The same for as many observations at a time as one wants: a table of the sites' shapes by name, their names in
 --- order, and block(list, first, last): of the observations of the sites of that list, one after the other, those from
---- first to last at each row of z, [N, last - first + 1]. Each block runs the model on all data anew: memory goes by the
---- block, time by their number.
+--- first to last at each row of z, [N, last - first + 1]. Each block runs the model on all data anew: memory goes by
+--- the block, time by their number.
 function at_draws.likelihood_blocks(t, m, args, z)
   local f, sites = likelihoods_at(t, m, args)
   local function by_name(x)

@@ -100,8 +100,8 @@ end
 -- Numbers of log densities that are held at a time: observations go in blocks of so many by the draws.
 local BLOCK = 2 ^ 22
 
--- What is asked for of the observations of posterior p: {shapes by site, names in order, numel, draws}, and each(f), which
--- calls f(log densities [chains, draws, n]) for block after block. where: the function called.
+-- What is asked for of the observations of posterior p: {shapes by site, names in order, numel, draws}, and each(f),
+-- which calls f(log densities [chains, draws, n]) for block after block. where: the function called.
 local function observations(where, p, site)
   local z = p.unconstrained
   local shapes, names, block = at_draws.likelihood_blocks(p.target, p.model, p.args, z:reshape { -1, z:size(3) })

@@ -140,8 +140,8 @@ local function at_step(where, site, value)
   local whole = value
   for k, t in ipairs(site.time) do
     if value:ndim() == 0 or value:size(1) < t then
-      refuse(where, "'%s' stands in m:scan: its values must be a number for all steps, or have the steps along axis %d, "
-        .. "got shape %s at step %d", site.base, k, shape_text(whole), t)
+      refuse(where, "'%s' stands in m:scan: its values must be a number for all steps, or have the steps along axis "
+        .. "%d, got shape %s at step %d", site.base, k, shape_text(whole), t)
     end
     value = value:select(1, t)
   end
