@@ -1,7 +1,7 @@
 --- Pictures turned, moved, cut out and mirrored: pn.data.rotate, shift, crop, augment. Pictures are float tensors
 --- [..., height, width] (channels before); what comes out is differentiable in the pixels, and in angles and distances.
 --- New pixels are bilinear between the four around the place that they come from; beyond the edge is 0.
--- help: nowhere
+-- help: pn.data
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
