@@ -9,6 +9,7 @@ LIBDIR   = $(PREFIX)/lib
 LUA_VER  = 5.4
 LUADIR   = $(PREFIX)/share/lua/$(LUA_VER)
 LUACDIR  = $(PREFIX)/lib/lua/$(LUA_VER)
+DOCDIR   = $(PREFIX)/share/doc/penumbra
 LUA      = lua5.4
 LUA_PC   = lua5.4
 BLAS_PC  = openblas lapacke
@@ -319,6 +320,11 @@ install: all install-lua
 	install -m 644 src/bridge/penumbra_bridge.h $(DESTDIR)$(PREFIX)/include/
 	$(call pkg_file,penumbra,Requires.private: $(PKGS) $(LUA_PC),-L$${libdir} -lpenumbra,-lm -lpthread -ldl)
 	$(call pkg_file,penumbra-static,Requires: $(PKGS) $(LUA_PC),$${libdir}/libpenumbra.a -lm -lpthread -ldl,)
+	rm -rf $(DESTDIR)$(DOCDIR)
+	install -d $(DESTDIR)$(DOCDIR)
+	install -m 644 README.md $(DESTDIR)$(DOCDIR)/
+	cp -R examples $(DESTDIR)$(DOCDIR)/
+	@echo "installed: command, libraries and Lua module below $(DESTDIR)$(PREFIX); README.md and examples in $(DESTDIR)$(DOCDIR)"
 
 # What `require "penumbra"` needs in a stock interpreter; all that the rock installs.
 install-lua: $(BUILD)/lua/penumbra/core.so
@@ -330,7 +336,10 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/penumbra $(addprefix $(DESTDIR)$(PREFIX)/include/,penumbra.h penumbra_bridge.h) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/,$(BRIDGE) libpenumbra.a libpenumbra.so.$(VERSION) $(SONAME) libpenumbra.so) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,penumbra.pc penumbra-static.pc)
-	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra
+	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra $(DESTDIR)$(DOCDIR)
+	@for d in $(LUADIR) $(dir $(LUADIR)) $(LUACDIR) $(dir $(LUACDIR)) $(dir $(DOCDIR)) $(PREFIX)/share $(LIBDIR)/pkgconfig \
+	  $(LIBDIR) $(PREFIX)/bin $(PREFIX)/include; do rmdir $(DESTDIR)$$d 2>/dev/null || true; done
+	@echo "uninstalled from $(DESTDIR)$(PREFIX)"
 
 # The README's tables from the rows, the Lua reference from the doc comments.
 docs:

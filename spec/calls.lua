@@ -82,6 +82,7 @@ local OF = {
   pn_load_safetensors = {path = "safetensors"}, pn_array_open = {path = "safetensors", name = "array_name"},
   pn_array_take = {index = "positions"}, pn_conv2d = {x = "image", weight = "kernel"},
   pn_conv_transpose2d = {x = "image", weight = "kernel"}, pn_conv2d_weight = {x = "image", g = "corners"},
+  pn_fft = {x = "square"}, pn_ifft = {x = "square"}, pn_irfft = {x = "square"},
   pn_max_pool2d = {x = "image"}, pn_avg_pool2d = {x = "image"}, pn_bijector_new = {kind = "affine_name"},
   pn_bijector_compose = {kind = "chain"}, pn_biject_to = {low = "scalar", high = "large"},
     pn_bijector_param = {name = "loc"},

@@ -319,6 +319,11 @@ describe("the prompt through a pipe", function()
     assert.same({ 0, "42\n" }, { code, out })
     code, out = shell(("echo 'made + 1' | %s -e 'made = 1' -i"):format(command))
     assert.same({ 0, "2\n" }, { code, out })
+    -- also what was local to it; a global of that name stays, and so does what a function had
+    path = write("before.lua", "x = 1\nlocal x, y = 2, {7}\nlocal function f() local z = y[1] return z end\nf()\n"
+      .. "for k = 1, 2 do local z = k end\nif #arg == 0 then return end\n")
+    code, out = shell(("printf 'x\\ny[1]\\nf() + 1\\nrawget(_G, \"z\")\\n' | %s -i %s"):format(command, path))
+    assert.same({ 0, "1\n7\n8\nnil\n" }, { code, out })
   end)
 
   -- A sanitised module does not load into an interpreter that is not.
@@ -380,7 +385,7 @@ describe("the prompt on a terminal", function()
     t:send "xvalue = pn.ones\t{2, 2}\r"
     t:expect "{2, 2}\r?\n.*> "
     t:send "xval\t:sha\t()\r"
-    t:expect "\n{2, 2}\r?\n"
+    t:expect "\n%[2, 2%]\r?\n"
     t:send "pn.log_\t\t"
     t:expect "log_ndtr .*log_sigmoid +log_softmax"
     t:send "\21" -- kills the line
@@ -517,7 +522,7 @@ describe("the prompt on a terminal", function()
     t:send(("p = pn.restore('%s/draws', {model = model, data = {x, y}})\r"):format(folder))
     t:expect "\n> "
     t:send "p.draws.b:shape()\r"
-    t:expect "{4, 200}.-\n> "
+    t:expect "%[4, 200%].-\n> "
     t:send(("fit = pn.restore('%s/fit', {model = model, guide = 'full_rank', data = {x, y}})\r"):format(folder))
     t:expect "\n> "
     t:send "#fit:continue(100).losses\r"

@@ -166,8 +166,12 @@ describe("an installed penumbra", function()
   end)
 
   it("leaves nothing behind after uninstall", function()
-    must("%s install BUILD='%s' PREFIX='%s/gone'", make, build, tmp)
+    local said = must("%s install BUILD='%s' PREFIX='%s/gone'", make, build, tmp)
+    local docs = tmp .. "/gone/share/doc/penumbra"
+    assert.is_truthy(said:find("installed: command, libraries and Lua module below " .. tmp .. "/gone; README.md and "
+      .. "examples in " .. docs, 1, true), said)
+    assert.equal("", must("diff -r examples %s/examples && diff README.md %s", docs, docs))
     must("%s uninstall BUILD='%s' PREFIX='%s/gone'", make, build, tmp)
-    assert.equal("", must("find %s/gone -not -type d", tmp))
+    assert.equal(tmp .. "/gone", must("find %s/gone", tmp)) -- no file and no directory
   end)
 end)

@@ -147,6 +147,15 @@ describe("a session", function()
     assert.same({ "ok", "4" }, { feed(s, "function f() made = 4 end", "f()", "made") })
   end)
 
+  it("says what is near where a name alone is asked for that is not there", function()
+    local s = fresh()
+    assert.same({ "ok", "nil (pn has no 'nust', did you mean 'nuts'?)" }, { feed(s, "pn.nust") })
+    assert.same({ "ok", "nil (pn.dist has no 'gama', did you mean 'gamma'?)" }, { feed(s, "d = pn.dist", "d.gama") })
+    assert.same({ "ok", "nil" }, { feed(s, "t = {}", "t.gama") })
+    assert.same({ "ok", "nil" }, { feed(s, "nil") })
+    assert.same({ "ok", "true" }, { feed(s, "pn.dist.gama == nil") })
+  end)
+
   it("survives values that cannot be shown", function()
     local s = fresh()
     assert.same({ "ok", "<table, cannot be shown>" },

@@ -61,7 +61,7 @@
 **   tensors                                   pn_zeros, pn_from_data, pn_linspace, pn_tensor_item, _copy_out
 **   parameters and gradients                  pn_param, pn_param_set, pn_grad, pn_backward
 **   elementwise ops                           pn_add, pn_exp, pn_where, pn_lgamma, pn_clamp ...
-**   reductions                                pn_sum, pn_mean, pn_logsumexp, pn_argmax, pn_softmax, pn_cumsum ...
+**   reductions                                pn_sum, pn_mean, pn_logsumexp, pn_softmax, pn_cumsum, pn_fft ...
 **   shape                                     pn_reshape, pn_permute, pn_slice, pn_concatenate, pn_pad ...
 **   indexing                                  pn_gather, pn_take, pn_scatter_add, pn_argsort ...
 **   products                                  pn_matmul, pn_einsum, pn_linear
@@ -130,9 +130,10 @@ typedef enum pn_status {
   PN_STATE,      /* the call does not fit the object's state */
   PN_IO,         /* the operating system refused */
   PN_FORMAT,     /* a file is damaged or of another kind */
-  PN_CANCELLED,  /* pn_context_cancel was called or a time limit passed */
+  PN_CANCELLED,  /* pn_context_cancel was called */
   PN_LIMIT,      /* an instruction or output limit was reached */
-  PN_SCRIPT      /* a Lua script raised an error */
+  PN_SCRIPT,     /* a Lua script raised an error */
+  PN_TIME        /* a time limit passed */
 } pn_status;
 
 /* The one-word name of a status, "?" for an unknown number. Borrowed, static. */
@@ -182,7 +183,7 @@ PN_API void pn_context_clear_error(pn_context *c);
 PN_API void pn_context_cancel(pn_context *c);
 /* Withdraws a cancellation. */
 PN_API void pn_context_uncancel(pn_context *c);
-/* Cancels by itself `seconds` from now (wall clock); 0 or less removes the limit. */
+/* What still runs `seconds` from now (wall clock) stops with PN_TIME; 0 or less removes the limit. */
 PN_API void pn_context_set_deadline(pn_context *c, double seconds);
 /* Bytes in use by live objects; `peak` (may be NULL) receives the largest value so far. */
 PN_API size_t pn_context_memory(const pn_context *c, size_t *peak);
@@ -465,6 +466,16 @@ PN_API pn_tensor *pn_logcumsumexp(pn_context *c, pn_tensor *x, int axis); /* log
 PN_API pn_tensor *pn_argcummax(pn_context *c, pn_tensor *x, int axis);
 /* 0-based position of the smallest element so far along axis, of equals the latest: int64. */
 PN_API pn_tensor *pn_argcummin(pn_context *c, pn_tensor *x, int axis);
+/* Discrete Fourier transform along axis, of any length: X_k = sum_j x_j e^(-2 pi i j k / n). The last axis of x and of
+ * the result has size 2, real and imaginary part, and is not `axis`. Scoped; PN_SHAPE. */
+PN_API pn_tensor *pn_fft(pn_context *c, pn_tensor *x, int axis);
+/* The inverse: x_j = 1/n sum_k X_k e^(2 pi i j k / n). */
+PN_API pn_tensor *pn_ifft(pn_context *c, pn_tensor *x, int axis);
+/* Of n real numbers along axis the first n/2 + 1 numbers of their transform, real and imaginary part along a new last
+ * axis. */
+PN_API pn_tensor *pn_rfft(pn_context *c, pn_tensor *x, int axis);
+/* The inverse: n real numbers out of m = n/2 + 1 complex ones; n 0: 2 (m - 1). PN_SHAPE where n does not fit m. */
+PN_API pn_tensor *pn_irfft(pn_context *c, pn_tensor *x, int axis, int64_t n);
 PN_API pn_tensor *pn_softmax(pn_context *c, pn_tensor *x, int axis);     /* e^x / sum e^x */
 PN_API pn_tensor *pn_log_softmax(pn_context *c, pn_tensor *x, int axis); /* x - logsumexp x */
 
@@ -1705,7 +1716,8 @@ PN_API pn_status pn_filter_load(pn_context *c, pn_filter *f, const char *path);
 **   PN_SCRIPT     the script has a syntax error, raised an error, or returned what is no array
 **   PN_NOMEM      the byte limit was reached, or the allocator refused
 **   PN_LIMIT      the instruction or output limit was reached
-**   PN_CANCELLED  pn_runtime_cancel was called or the time limit passed
+**   PN_TIME       the time limit passed
+**   PN_CANCELLED  pn_runtime_cancel was called
 **   PN_IO         a file cannot be read
 **   PN_MISSING    there is no global of that name
 **   PN_SHAPE, PN_DTYPE, PN_DOMAIN   an argument of the call itself is wrong; no script ran

@@ -1,6 +1,7 @@
 --- What arrays are asked for and other operations give together: shapes, single elements, losses. Axes are counted from
 --- 1, and from the end by negative numbers; gradients flow as they do through the operations; each is also a method,
---- x:roll(1, 1). Order and counting stand in penumbra.array.order, matrices in penumbra.array.matrix.
+--- x:roll(1, 1). Order and counting stand in penumbra.array.order, matrices in penumbra.array.matrix,
+--- frequencies and convolutions in penumbra.array.fourier.
 -- help: pn
 local core = require "penumbra.core"
 local options = require "penumbra.options"
@@ -309,10 +310,20 @@ local function weighted_cross_entropy(logits, y, given)
   return -(own * (1 - o.smoothing) + all * (o.smoothing / k)) / weight:sum()
 end
 
+-- Labels as int64: floats that are whole numbers are labels, too, but where a step is captured, which cannot look.
+local function labels(where, y)
+  if y:dtype() == "int64" or y:dtype() == "bool" or core.capture.going_on() then
+    return y
+  elseif not y:eq(y:round()):all():item() then
+    core.error(("%s: y must be classes, whole numbers from 0, got %s with others"):format(where, y:dtype()))
+  end
+  return y:to "int64"
+end
+
 --- cross_entropy(logits, y [, {weights =, ignore =, smoothing = 0}]): minus the mean log probability of classes y,
---- int64 [N] from 0, by logits [N, K]: 0-d. weights [K]: how much data of each class count, the mean is by them;
---- ignore: a label (-100, say) whose data are left out; smoothing: the share of each label's probability that all
---- classes get alike.
+--- whole numbers [N] from 0 (int64; in a compiled step nothing else), by logits [N, K]: 0-d. weights [K]: how much
+--- data of each class count (pn.data.class_weights), the mean is by them; ignore: a label (-100, say) whose data are
+--- left out; smoothing: the share of each label's probability that all classes get alike.
 function array.cross_entropy(logits, y, given)
   tensor("cross_entropy", "logits", logits)
   tensor("cross_entropy", "y", y)
@@ -320,6 +331,7 @@ function array.cross_entropy(logits, y, given)
     core.error(("cross_entropy: shapes must be logits [N, K] and y [N], got [%s] and [%s]"):format(
       table.concat(logits:shape(), ", "), table.concat(y:shape(), ", ")))
   end
+  y = labels("cross_entropy", y)
   if given ~= nil then
     return weighted_cross_entropy(logits, y, given)
   end

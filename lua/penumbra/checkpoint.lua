@@ -118,7 +118,7 @@ local function plain(v, path, open)
   local kind = kind_of(v)
   if kind then
     return objects[kind].state(v), kind
-  elseif type(v) ~= "table" or getmetatable(v) ~= nil then
+  elseif type(v) ~= "table" or getmetatable(v) then
     return v -- pn.save refuses by name what cannot be saved
   end
   open.depth = open.depth + 1
@@ -146,7 +146,7 @@ end
 function checkpoint.save(path, contents)
   options.argument("checkpoint.save", "path", path, "string")
   options.argument("checkpoint.save", "contents", contents, "table")
-  if getmetatable(contents) ~= nil then
+  if getmetatable(contents) then
     core.error "checkpoint.save: contents must be a plain table, {net = net, optimiser = opt}"
   elseif rawget(contents, KEY) ~= nil then
     core.error(("checkpoint.save: the name '%s' is taken"):format(KEY))
@@ -177,7 +177,7 @@ local function each_live(into, saved, kinds, path, visit)
     end
     visit(into, kind, saved, path)
     return
-  elseif type(into) ~= "table" or getmetatable(into) ~= nil then
+  elseif type(into) ~= "table" or getmetatable(into) then
     core.error(("checkpoint.load: '%s' must be something that can be loaded into, got %s"):format(path, type(into)))
   elseif type(saved) ~= "table" or type(kinds) == "string" then
     core.error(("checkpoint.load: '%s' must be no table, as in the file"):format(path))
@@ -193,7 +193,7 @@ end
 
 -- The saved tree with the live objects in their places.
 local function with_live(into, saved)
-  if type(into) == "table" and getmetatable(into) == nil and not kind_of(into) then
+  if type(into) == "table" and not getmetatable(into) and not kind_of(into) then
     for key, part in next, into do
       saved[key] = with_live(part, saved[key])
     end

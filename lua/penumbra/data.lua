@@ -36,6 +36,14 @@ local function read_range(rows)
   return first - 1, last - first + 1
 end
 
+-- What load_csv gives; where it met a text, with what reads one.
+local function hinting(x, message, code)
+  if not x and code == "format" and message:find("must be a number, got", 1, true) then
+    message = message .. [[ (columns of text are read by kinds = {name = "category"}, or "skip")]]
+  end
+  return x, message, code
+end
+
 --- A table of numbers as a tensor [rows, columns], and the list of column names (nil without a header).
 --- Gzipped files are recognised; lines end in LF, CRLF or CR. Empty cells, NA, N/A, NaN, null, None and ? become NaN;
 --- other text is an error that names line and column. Options:
@@ -70,7 +78,7 @@ function data.csv(path, given)
     if o.levels or o.date then
       core.error(("csv: %s is only used with kinds"):format(o.levels and "levels" or "date"))
     end
-    return files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, o.columns, o.decimal, first, count)
+    return hinting(files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, o.columns, o.decimal, first, count))
   end
   return require("penumbra.data.mixed_table").read(path, o, function(columns)
     return files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, columns, o.decimal, first, count)
@@ -547,8 +555,10 @@ function data.standardise(x)
 end
 
 data.ball_video = require "penumbra.data.ball_video".ball_video
-for name, make in pairs(require "penumbra.data.toy") do
-  data[name] = make
+for _, home in ipairs { "toy", "augment" } do
+  for name, make in pairs(require("penumbra.data." .. home)) do
+    data[name] = make
+  end
 end
 
 return data

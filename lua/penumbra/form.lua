@@ -282,7 +282,7 @@ end
 --- passes_on(message): is it of what a host has ended, or of memory that was not there: no fault of a file?
 function form.passes_on(message)
   local status = core.raised_status(message)
-  return status == "cancelled" or status == "memory" or message == "not enough memory"
+  return status == "cancelled" or status == "time" or status == "memory" or message == "not enough memory"
 end
 
 --- guarded(lead, f, ...): what f gives; or nil, "<lead>: <why>", "format" where the values that it makes something of

@@ -12,7 +12,7 @@ local pn = {}
 -- what the other modules are made of stays in the core
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal terminal_answer modules files
-  initialise kl_pairs draws_summary within capture missed namespace describe public
+  initialise kl_pairs draws_summary within capture missed last_missed namespace describe public
   call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line raised_status ode sde rule sheltered
   set examples reset_peak
   mode buffer with_update update_buffers log_2pi
@@ -68,6 +68,7 @@ local arrays = {
     bincount histogram nansum nanmean]],
   ["array.matrix"] = [[norm matrix_norm diag trace outer cross kron block_diag matrix_power solve_right
     matrix_rank pinv lstsq cov corrcoef matrix_exp cdist]],
+  ["penumbra.array.fourier"] = "fftfreq rfftfreq fftconvolve",
 }
 for home, names in pairs(arrays) do
   for name in names:gmatch "%S+" do
@@ -78,6 +79,7 @@ for home, names in pairs(arrays) do
   end
 end
 core.methods.block_diag = nil -- of a list
+core.methods.fftfreq, core.methods.rfftfreq = nil, nil -- of a number
 
 --- Calls f(...) without recording a graph: results need no gradient and keep nothing alive.
 --- Returns what f returns; the setting is restored when f raises.

@@ -133,12 +133,19 @@ end
 
 local crps_options = { fair = true }
 
+local function one_shape(a, b)
+  return core.is_tensor(a) and core.is_tensor(b) and table.concat(a:shape(), ",") == table.concat(b:shape(), ",")
+end
+
 --- crps(y, draws [, {fair = true}]): continuous ranked probability score of draws [S, ...] of y [...], shaped like y,
 --- in its units; lower is better: the mean of |x - y| less half that of |x - x'| over pairs of draws. Fair: pairs of
 --- two different draws, so that its expectation does not depend on S (Ferro 2014); otherwise all pairs, the score of
---- the draws' own distribution function. Gneiting & Raftery 2007.
+--- the draws' own distribution function. Of a point forecast, shaped like y, it is |x - y|. Gneiting & Raftery 2007.
 function metrics.crps(y, draws, given)
   local o = options.check("crps", given, crps_options)
+  if one_shape(y, draws) then
+    return (draws - y):abs()
+  end
   options.draws("crps", y, draws)
   local s = draws:size(1)
   -- the sum over pairs of sorted draws is that of (2 i - S - 1) x_i
@@ -313,9 +320,12 @@ local normalised_options = { levels = TENTHS, interpolation = options.choice("li
 --- report (GluonTS's mean weighted quantile loss): twice the sum of the quantile losses of all of y over the sum of
 --- |y|, the mean over the levels; a number without units, lower is better. draws [S, ...] of y [...], whose quantiles
 --- are taken as metrics.quantiles does. It depends on the levels and is no proper mean of scores: compare only with the
---- same grid.
+--- same grid. A point forecast, shaped like y, has itself for each quantile.
 function metrics.normalised_crps(y, draws, given)
   local o = options.check("normalised_crps", given, normalised_options)
+  if one_shape(y, draws) then
+    draws = core.stack({ draws, draws }, 1)
+  end
   options.draws("normalised_crps", y, draws)
   local quantiles = metrics.quantiles(draws, o.levels, { interpolation = o.interpolation })
   return (metrics.crps_quantiles(y, quantiles, o.levels):sum() / y:abs():sum()):item()

@@ -40,7 +40,7 @@ end
 local function holds(v, depth)
   local kind = type(v)
   if kind == "table" then
-    local fits = getmetatable(v) == nil and depth < 8
+    local fits = not getmetatable(v) and depth < 8
     for key, part in pairs(fits and v or {}) do
       fits = fits and (type(key) == "string" or math.type(key) == "integer") and holds(part, depth + 1)
     end

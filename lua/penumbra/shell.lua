@@ -44,6 +44,20 @@ function session:unfinished() return #self.lines > 0 end
 --- Forgets the lines of an unfinished statement.
 function session:reset() self.lines = {} end
 
+--- Makes variables {name = value} globals where there is none of that name. Returns the names of those it took, in
+--- order, as one text.
+function session:adopt(variables)
+  local names = {}
+  for name, value in next, variables do
+    if rawget(self.env, name) == nil then
+      rawset(self.env, name, value)
+      names[#names + 1] = name
+    end
+  end
+  table.sort(names)
+  return table.concat(names, ", ")
+end
+
 -- Compiles the lines so far. Returns the chunk, or nil and "more", or nil and a message.
 local function compile(self, code)
   local above = ("\n"):rep(self.next_line - 1)
@@ -131,6 +145,15 @@ local function explain(self, message)
   if not name or not self.locals[name] then return message end
   local hint = "%1: it was local to an earlier line; leave out 'local' here"
   return (message:gsub("(undefined global '[^']*')[^\n]*", hint))
+end
+
+-- What is said of a name that the statement alone asks for and that is not there, or nil.
+local function no_such_name(self, code)
+  local key = code:match "^%s*=?%s*[%a_][%w_.]*%.([%a_][%w_]*)%s*$"
+  local text, source, line = core.last_missed()
+  if not key or source ~= "stdin" or line < self.typed[#self.typed].first then return nil end
+  text = text:gsub("^stdin:%d+: ", "")
+  return text:find("'" .. key .. "'", 1, true) and text or nil
 end
 
 local function note_locals(self, code)
@@ -228,6 +251,8 @@ function session:feed(line)
   values = table.pack(table.unpack(values, 2, values.n))
   if values.n == 0 then return "ok", "" end
   keep(self, values)
+  local absent = values.n == 1 and values[1] == nil and no_such_name(self, code)
+  if absent then return "ok", "nil (" .. absent .. ")" end
   local ok, text = xpcall(show, on_error, self, values)
   return ok and "ok" or "error", text
 end
@@ -360,8 +385,9 @@ end
 
 --- Runs the prompt until the input ends. `editor`: nil, or a table of functions in place of io.read, with
 --- readline(prompt) (nil at the end, false if interrupted), add_history, history_load, history_save,
---- complete, interrupted; readline may be missing.
-function repl.run(editor)
+--- complete, interrupted; readline may be missing. locals: variables by name that become globals where there is none of
+--- that name (`penumbra -i script`), or nil.
+function repl.run(editor, locals)
   editor = editor or {}
   local visible = core.terminal(io.stdin) and core.terminal(io.stdout)
   local state = repl.session { width = (core.terminal(io.stdout) or 80) - 1 }
@@ -373,7 +399,9 @@ function repl.run(editor)
     editor.complete(function(text) return repl.complete(state.env, text, state.lines) end)
   end
   local before = progress.show_unasked(visible ~= nil and core.terminal(io.stderr) ~= nil)
+  local taken = state:adopt(locals or {})
   if visible then print(banner()) end
+  if visible and taken ~= "" then print("of the script: " .. taken) end
   while true do
     local line = read(state:unfinished() and ">> " or "> ")
     if line == nil then break end

@@ -53,6 +53,10 @@ local special = {
     output_padding = { 0, 1 } },
   max_pool2d = { shapes = { { 2, 1, 4, 5 } }, kernel = { 2, 3 }, padding = { 1, 0 } },
   avg_pool2d = { shapes = { { 2, 1, 4, 5 } }, kernel = 2, stride = { 1, 2 }, count_include_pad = false },
+  fft = { shapes = { { 2, 3, 2 } } },
+  ifft = { shapes = { { 2, 3, 2 } }, axis = 1 },
+  rfft = { axis = 1 },
+  irfft = { shapes = { { 2, 3, 2 } }, axis = -2, n = 5 },
   take_add = { axis = 1, index = pn.tensor({ 1, 0 }, { dtype = "int64" }), size = 3 },
 }
 

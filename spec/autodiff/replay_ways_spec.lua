@@ -93,13 +93,14 @@ local harmless = set [[
   new_smc new_ancestors new_selected
   bayesian_forgetting ornstein_uhlenbeck wiener posterior new_gaussian_sites correct_bias scores residual_elbo
   censored truncated hurdle zero_inflated ordered_logistic ordered_probit mse mae bce bce_logits cdist
+  fftfreq rfftfreq fftconvolve rotate shift crop augment
   curves gap_formula data_bound node_posterior node_covariance permutations permutation_matrix permute
 ]]
 
 -- What they say is about the machine or the program, and is the same or of no consequence.
 local about = set [[
   blas clock memory modules source error version terminal terminal_answer traceback lazy_names rows kl_pairs help
-  missed namespace public raised_status reset_peak script_line
+  missed last_missed namespace public raised_status reset_peak script_line
   set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
   estimator_rows resampler_rows
@@ -159,6 +160,7 @@ local reads = {
   ["pn.metrics.mean_scaled_interval_score"] = function(x)
     return x * metrics.mean_scaled_interval_score(x, x - 1, x, x)
   end,
+  ["pn.data.class_weights"] = function(x) return x * data.class_weights(x:abs():floor()):sum() end,
   ["pn.data.save_npy"] = function(x) data.save_npy(os.tmpname(), x) return x end,
   ["pn.data.save_npz"] = function(x) data.save_npz(os.tmpname(), { x = x }) return x end,
   ["pn.data.save_csv"] = function(x) data.save_csv(os.tmpname(), x:reshape { 1, 3 }) return x end,

@@ -68,7 +68,7 @@ static void *run_lane(void *data) {
     atomic_store(&l->calling, true);
     pn_status s = pn_runtime_run_string(l->rt, script, (size_t)-1, "loop");
     atomic_store(&l->calling, false);
-    if (s == PN_CANCELLED)
+    if (s == PN_CANCELLED || (s == PN_TIME && limits.seconds > 0))
       l->cancelled++;
     else if (s == PN_LIMIT && limits.instructions)
       l->limited++;

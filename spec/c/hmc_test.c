@@ -364,7 +364,7 @@ static double interrupted_run(int metric, long stop_at, bool deadline, long *cal
   while (!pn_sampler_finished(s)) {
     int before = pn_sampler_iteration(s);
     if (pn_sampler_run(c, s, 1000) == PN_OK) continue;
-    if (pn_context_status(c) == PN_CANCELLED && pn_sampler_iteration(s) >= before) ++*stops;
+    if (pn_context_status(c) == (deadline ? PN_TIME : PN_CANCELLED) && pn_sampler_iteration(s) >= before) ++*stops;
     pn_context_uncancel(c);
     pn_context_set_deadline(c, 0);
     pn_context_clear_error(c);

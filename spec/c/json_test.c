@@ -193,7 +193,7 @@ static void bombs(void) {
              names[k][0] == 's' ? "pn.load" : "pn.data.json", names[k]);
     rt = open_runtime((pn_limits){.seconds = 0.02});
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
-    CHECK_INT(run(rt, script), PN_CANCELLED);
+    CHECK_INT(run(rt, script), PN_TIME);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
     double took = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
     if (!check_record(took < 0.3)) printf("%s: %.2f s of processor\n", names[k], took);

@@ -12,13 +12,7 @@
 #include <unistd.h>
 #include "check.h"
 
-enum {
-  OK = 1 << PN_OK,
-  SCRIPT = 1 << PN_SCRIPT,
-  LIMIT = 1 << PN_LIMIT,
-  NOMEM = 1 << PN_NOMEM,
-  LATE = 1 << PN_CANCELLED
-};
+enum { OK = 1 << PN_OK, SCRIPT = 1 << PN_SCRIPT, LIMIT = 1 << PN_LIMIT, NOMEM = 1 << PN_NOMEM, LATE = 1 << PN_TIME };
 #define SPACE ((size_t)1 << 36)
 
 static const struct {
@@ -105,7 +99,7 @@ static void try_row(size_t i, bool with_fence) {
   }
   CHECK(child > 0 && waitpid(child, &how, 0) == child);
   int safe = rows[i].safe | (with_fence ? FENCED : 0);
-  bool ok = WIFEXITED(how) && WEXITSTATUS(how) <= PN_SCRIPT && (1 << WEXITSTATUS(how)) & safe;
+  bool ok = WIFEXITED(how) && WEXITSTATUS(how) <= PN_TIME && (1 << WEXITSTATUS(how)) & safe;
   if (!check_record(ok))
     printf("Lua %s, %s%s: %s %d\n", rows[i].version, rows[i].name, with_fence ? " (fenced)" : "",
            WIFSIGNALED(how) ? "killed by signal" : "ended with", WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));

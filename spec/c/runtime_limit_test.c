@@ -92,7 +92,7 @@ static double overtime(setting *s, const char *script, pn_status *status, char *
   return end - asked;
 }
 
-static bool ended(pn_status s) { return s == PN_OK || s == PN_CANCELLED || s == PN_NOMEM; }
+static bool ended(pn_status s) { return s == PN_OK || s == PN_CANCELLED || s == PN_TIME || s == PN_NOMEM; }
 
 /* `script` runs case k, `name` prints it. */
 static void limited(setting *s, int k, const char *prepare, const char *script, const char *name, bool any) {

@@ -173,7 +173,7 @@ static void ends(void) {
     pn_context_set_deadline(c, 0.05);
     pn_plan_unref(p.pullback);
     p.pullback = NULL; /* nothing is kept */
-    REFUSED(PN_CANCELLED, solve(c, p, &set, y0, k));
+    REFUSED(PN_TIME, solve(c, p, &set, y0, k));
     pn_context_set_deadline(c, 0);
     pn_context_cancel(c);
     REFUSED(PN_CANCELLED, solve(c, p, &usual, y0, k));

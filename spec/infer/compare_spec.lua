@@ -1,5 +1,6 @@
 --- Comparison of models against ArviZ (spec/golden/infer/comparison.py) and closed forms of conjugate normal models;
 --- cross- validation by refitting; prior predictive draws; deterministic sites in predictions.
+local core = require "penumbra.core"
 local pn = require "penumbra"
 local dist = pn.dist
 local posterior = require "penumbra.infer.posterior"
@@ -34,6 +35,46 @@ local function formula_model(k, y)
   local mu = ((pn.arange(400):to "float64" + 1) * (12.9898 + k - 1)):sin() * 0.3 + golden.a[k]
   return posterior_of(m, { pn.tensor(golden.x), pn.tensor(y or golden.y) }, mu:reshape { 4, 100, 1 })
 end
+
+describe("many observations", function()
+  -- posterior of a level and a scale, 200 draws
+  local function big(n)
+    local m = pn.model(function(m, y)
+      local mu, s = m:flat "mu", m:flat "s"
+      m:observe("y", dist.normal(mu + y:zeros_like(), s:exp()), y)
+      m:observe("first", dist.normal(mu, 1), 0.5)
+    end)
+    local g = pn.generator(5)
+    return posterior_of(m, { pn.randn({ n }, { generator = g }) }, pn.randn({ 2, 100, 2 }, { generator = g }) * 0.02)
+  end
+
+  it("go in blocks: what they take does not grow with their number, and is what one block gives", function()
+    local function peak_of(p)
+      collectgarbage() collectgarbage()
+      core.reset_peak()
+      local before = pn.memory()
+      local r = p:loo()
+      local _, peak = pn.memory()
+      return peak - before, r
+    end
+    local few = peak_of(big(20000)) -- one block
+    local p = big(45000)
+    local more, loo = peak_of(p)
+    -- all densities would be 45001 * 200 * 8 = 72 MB, several times over; beside a block there are vectors of them
+    assert.is_true(more < 1.15 * few + 45001 * 8 * 12, ("%d MB instead of %d MB"):format(more // 1e6, few // 1e6))
+    assert.equal(45001, loo.pointwise:numel())
+    local waic, ll = p:waic(), p:log_likelihood()
+    for _, at in ipairs { 1, 2, 20971, 20972, 20973, 41942, 41943, 45001 } do -- ends of blocks; first the other site
+      local own = at == 1 and ll.first:reshape { 200 } or ll.y:select(3, at - 1):reshape { 200 }
+      local mean = own:logsumexp(1):item() - math.log(200)
+      near(waic.pointwise[at]:item(), mean - own:var():item())
+      local log_w = pn.infer.psis { log_w = -own:unsqueeze(2) }
+      near(loo.pointwise[at]:item(), (log_w:squeeze(2) + own):logsumexp(1):item(), 1e-3)
+    end
+    near(waic.elpd, waic.pointwise:sum():item())
+    near(p:loo("first").elpd, loo.pointwise[1]:item())
+  end)
+end)
 
 describe("waic", function()
   it("has the values of ArviZ, whose variance is over S, not S - 1, draws", function()

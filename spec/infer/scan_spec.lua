@@ -25,6 +25,42 @@ local function check(m, ...)
   return target:compiled_gradient():plans()[1], target
 end
 
+describe("a variable of a scan", function()
+  local walk = pn.model(function(m, y)
+    m:scan("time", 3, pn.zeros {}, function(h, t)
+      h = m:sample("h", dist.normal(h, 1))
+      m:observe("y", dist.normal(h, 1), y[t])
+      return h
+    end)
+  end)
+  local y = pn.tensor { 1, 2, 3 }
+
+  -- log density of steps h_1 to h_3
+  local function density(h)
+    local sum, before = 0, 0
+    for t, v in ipairs(h) do
+      sum, before = sum - ((v - before) ^ 2 + (t - v) ^ 2) / 2 - math.log(2 * math.pi), v
+    end
+    return sum
+  end
+
+  it("is given as one number for all steps, or by step", function()
+    for _, given in ipairs { 1.5, pn.tensor(1.5), pn.full({ 3 }, 1.5), { 1.5, 1.5, 1.5 } } do
+      near(walk:condition({ h = given }):log_density({}, y), pn.tensor(density { 1.5, 1.5, 1.5 }), "density")
+      near(walk:log_density({ h = given }, y), pn.tensor(density { 1.5, 1.5, 1.5 }), "density")
+      assert.equal(1.5, walk:intervene({ h = given }):trace(y).sites["h[2]"].value:item())
+    end
+    near(walk:condition({ h = pn.tensor { 1, 0, 2 } }):log_density({}, y), pn.tensor(density { 1, 0, 2 }), "density")
+  end)
+
+  it("says where steps are missing", function()
+    local ok, message = pcall(function() return walk:condition({ h = pn.ones(2) }):trace(y) end)
+    assert.is_false(ok)
+    assert.matches("condition: 'h' stands in m:scan: its values must be a number for all steps, or have the steps "
+      .. "along axis 1, got shape %[2%] at step 3", message)
+  end)
+end)
+
 -- A stochastic volatility model of T steps whose next state is next(h, t, m, mu, phi, sigma).
 local function volatility(T, next_state)
   return pn.model(function(m, y)

@@ -244,6 +244,14 @@ describe("a CSV file", function()
     assert.has_error(function() data.csv(path, { rows = { 3, 2 } }) end)
   end)
 
+  it("is told with what reads its texts, letters beyond ASCII as they are and broken ones as ?", function()
+    write "x,city\n1,Köln\n"
+    assert.matches("column 2 must be a number, got 'Köln' %(columns of text are read by kinds = {name = \"category\"}",
+      select(2, data.csv(path)))
+    write "x,city\n1,K\xC3\xA9ln\xC3\xF0\x9F\n"
+    assert.matches("got 'Kéln%?%?%?' ", select(2, data.csv(path)))
+  end)
+
   it("may have a comma in its numbers", function()
     write "1,5;-2;3e2\n,25;7,;1,0e-1\n"
     assert.same({ { 1.5, -2, 300 }, { 0.25, 7, 0.1 } }, data.csv(path, { decimal = ",", header = false }):totable())

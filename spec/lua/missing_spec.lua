@@ -49,6 +49,24 @@ describe("a name that a namespace lacks", function()
     end
   end)
 
+  it("is told so to who catches the error, and where nobody explains it", function()
+    local there = pn.dist
+    for text, f in pairs {
+      ["pn.dist has no 'gama', did you mean 'gamma'?"] = function() return pn.dist.gama(1) end,
+      ["pn.dist has no 'nrmal', did you mean 'normal'?"] = function() return there.nrmal { loc = 1 } end,
+      ["pn.nn has no 'rleu', did you mean 'relu'?"] = function() return pn.nn.sequential { pn.nn.rleu() } end,
+      ["pn has no 'nust', did you mean 'nuts'?"] = function() return pn.nust "x" end,
+    } do
+      assert.equal(text, raised(f))
+    end
+    local loaded = assert(load "local pn = require 'penumbra'\n\nreturn pn.dist.gama(1)")
+    assert.equal("pn.dist has no 'gama', did you mean 'gamma'?", raised(loaded))
+    assert.is_nil(pn.dist.gama and pn.dist.gama(1)) -- asked for first
+    if pn.dist.gama then pn.dist.gama(1) end
+    assert.equal(3, (pn.dist.gama or function() return 3 end)())
+    assert.matches("attempt to call a nil value", raised(pn.dist.gama))
+  end)
+
   it("that was there under that name is told with the present one", function()
     local fit = pn.svi(pn.model(function(m) m:sample("z", pn.dist.normal(0, 1)) end), "mean_field", { steps = 1 })
     for text, f in pairs {

@@ -135,7 +135,7 @@ pn_status pni_parallel_children(pn_context *c, const pn_context *child, int64_t 
 }
 
 pn_status pni_child_failed(pn_context *c, const pn_context *child, pn_status status) {
-  if (status == PN_CANCELLED && pni_check_cancel(c)) return c->status;
+  if (pni_is_stop(status) && pni_check_cancel(c)) return c->status;
   const char *why = pn_context_message(child);
   return pni_fail(c, status, "%s", why[0] ? why : pn_status_name(status));
 }
@@ -204,6 +204,6 @@ void pn_context_set_deadline(pn_context *c, double seconds) {
 pn_status pni_check_cancel(pn_context *c) {
   bool left_out = atomic_exchange_explicit(&c->left_out, 0, memory_order_relaxed);
   if (pni_is_cancelled(c)) return pni_fail(c, PN_CANCELLED, "interrupted");
-  if (pni_stop_due(c->stop)) return pni_fail(c, PN_CANCELLED, "time limit reached");
+  if (pni_stop_due(c->stop)) return pni_fail(c, PN_TIME, "time limit reached");
   return left_out ? pni_fail(c, PN_CANCELLED, "interrupted") : c->status;
 }

@@ -150,8 +150,10 @@ static inline bool pni_leaves(pn_context *c) {
   atomic_store_explicit(&c->left_out, 1, memory_order_relaxed);
   return true;
 }
-/* Fails with PN_CANCELLED if somebody asked for it, the deadline passed or work was left out; the pending status. Long
- * loops call this. */
+/* Of a cancellation or a time limit: does the status say that work was to end, not that it went wrong? */
+static inline bool pni_is_stop(pn_status s) { return s == PN_CANCELLED || s == PN_TIME; }
+/* Fails with PN_CANCELLED if somebody asked for it or work was left out, with PN_TIME if the deadline passed; the
+ * pending status. Long loops call this. */
 pn_status pni_check_cancel(pn_context *c);
 
 /* body(data, begin, end) must not allocate, fail or touch the context but to ask pni_leaves. */

@@ -26,7 +26,7 @@ typedef struct {
 
 static const char usage[] = "usage: penumbra [options] [script [arguments]]\n"
                             "  -e CODE       run CODE, which knows pn; may be given several times, before the script\n"
-                            "  -i            go on at the prompt afterwards\n"
+                            "  -i            go on at the prompt afterwards, with the variables of the script\n"
                             "  -             run standard input\n"
                             "  --seed N      seed the default generator\n"
                             "  --threads N   threads used for big work; results do not depend on it\n"
@@ -216,15 +216,48 @@ static int run_expression(lua_State *L, const char *code) {
   return call(L, 0);
 }
 
+/* Addresses in the registry: the script's main function, and the local variables that it ended with, by name. */
+static const char script_key = 0, locals_key = 0;
+
+/* Keeps the variables of the function that returns if it is the script. Nothing here runs a script's code. */
+static void keep_locals(lua_State *L, lua_Debug *ar) {
+  if (!lua_checkstack(L, 6)) return;
+  lua_getinfo(L, "f", ar);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &script_key);
+  bool is_script = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  if (!is_script) return;
+  lua_newtable(L);
+  int t = lua_gettop(L);
+  const char *name;
+  for (int i = 1; (name = lua_getlocal(L, ar, i)) != NULL; i++) {
+    lua_pushstring(L, name);
+    lua_insert(L, -2);
+    if (*name == '(')
+      lua_pop(L, 2); /* a temporary value */
+    else
+      lua_rawset(L, t);
+  }
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &locals_key);
+}
+
 static int run_script(lua_State *L, const options *o) {
   const char *name = o->from_stdin ? NULL : o->argv[o->script];
   if (luaL_loadfile(L, name) != LUA_OK) return load_error(L);
+  if (o->interactive) {
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &script_key);
+    lua_sethook(L, keep_locals, LUA_MASKRET, 0);
+  }
   int n = o->argc - o->script - 1;
   luaL_checkstack(L, n + 8, "too many arguments");
   for (int i = 1; i <= n; i++) lua_pushstring(L, o->argv[o->script + i]);
-  return call(L, n);
+  int code = call(L, n);
+  if (lua_gethook(L) == keep_locals) lua_sethook(L, NULL, 0, 0);
+  return code;
 }
 
+/* run(editor, variables of the script that has run or nil) */
 static int run_repl(lua_State *L) {
   cli_interrupt_install(L, 3);
   lua_getglobal(L, "require");
@@ -232,7 +265,8 @@ static int run_repl(lua_State *L) {
   lua_call(L, 1, 1);
   lua_getfield(L, -1, "run");
   cli_push_editor(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
-  return call(L, 1);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &locals_key);
+  return call(L, 2);
 }
 
 static void push_arg(lua_State *L, const options *o) {

@@ -40,10 +40,31 @@ void pni_zlib_memory(z_stream *z, pn_context *c) {
 
 /* ---- messages ---- */
 
+/* Bytes of the character of UTF-8 at text (n bytes are left), 0 where there is none that can be shown. */
+static size_t character(const char *text, size_t n) {
+  const unsigned char *c = (const unsigned char *)text;
+  if (c[0] < 128) return c[0] >= ' ' && c[0] < 127;
+  size_t length = c[0] >= 0xC2 && c[0] < 0xE0   ? 2
+                  : c[0] >= 0xE0 && c[0] < 0xF0 ? 3
+                  : c[0] >= 0xF0 && c[0] < 0xF5 ? 4
+                                                : 0;
+  if (length == 0 || length > n) return 0;
+  for (size_t i = 1; i < length; i++)
+    if ((c[i] & 0xC0) != 0x80) return 0;
+  bool too_long = (c[0] == 0xC2 && c[1] < 0xA0) || (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xF0 && c[1] < 0x90);
+  return too_long || (c[0] == 0xED && c[1] >= 0xA0) || (c[0] == 0xF4 && c[1] >= 0x90) ? 0 : length;
+}
+
 const char *pni_printable(const char *text, size_t n, char buf[64]) {
   size_t k = 0;
-  for (; k < n && k < 40 && text[k]; k++) buf[k] = text[k] >= ' ' && text[k] < 127 ? text[k] : '?';
-  if (k == 40 && n > 40) {
+  for (; k < n && k < 40 && text[k];) {
+    size_t length = character(text + k, n - k);
+    if (length == 0)
+      buf[k++] = '?';
+    else
+      for (size_t i = 0; i < length; i++, k++) buf[k] = text[k];
+  }
+  if (k >= 40 && n > k) {
     memcpy(buf + k, "...", 3);
     k += 3;
   }

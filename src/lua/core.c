@@ -117,7 +117,7 @@ static pn_status take_failure(lua_State *L, pn_context *c, char text[PNI_MESSAGE
   pn_status status = pn_context_status(c);
   strcpy(text, pn_context_message(c));
   pn_context_clear_error(c);
-  if (status == PN_CANCELLED && s->trip) s->trip(L, status, text);
+  if (pni_is_stop(status) && s->trip) s->trip(L, status, text);
   return status;
 }
 
@@ -145,7 +145,7 @@ int pni_raise(lua_State *L, pn_context *c) {
     char *where = pni_lua_state(L)->broken_where;
     if (!where[0]) snprintf(where, sizeof pni_lua_state(L)->broken_where, "%s", lua_tostring(L, -1));
   }
-  bool limit = status == PN_NOMEM || status == PN_CANCELLED;
+  bool limit = status == PN_NOMEM || pni_is_stop(status);
   if (limit)
     lua_pushstring(L, text);
   else
@@ -168,7 +168,7 @@ static pn_status raised_status(lua_State *L, int i) {
 
 pn_status pni_raised(lua_State *L, int i) {
   pn_status s = raised_status(L, i);
-  return s == PN_NOMEM || s == PN_CANCELLED ? s : PN_OK;
+  return s == PN_NOMEM || pni_is_stop(s) ? s : PN_OK;
 }
 
 /* core.raised_status(message) -> "domain" and the like: the kind of the failure in C that was just raised, or nil. */

@@ -279,16 +279,81 @@ static void note(lua_State *L, const char *label, const char *key) {
   }
 }
 
-/* missed(label, key) -> nil */
+enum { LINE = 512 };
+
+/* The next line of a file, of a long one the beginning. */
+static bool next_line(FILE *f, char text[LINE]) {
+  if (!fgets(text, LINE, f)) return false;
+  for (int ch = strchr(text, '\n') ? '\n' : 0; ch != '\n' && ch != EOF;) ch = getc(f);
+  return true;
+}
+
+/* The line of the running chunk's source, of its file or of the text that was loaded, into `text`; "" if it is not to
+ * be had. A sandbox reads no files. */
+static void read_line(lua_State *L, const lua_Debug *ar, char text[LINE]) {
+  const char *from = ar->source;
+  int line = 1;
+  *text = '\0';
+  if (*from == '@') {
+    FILE *f = pni_lua_state(L)->poll ? NULL : fopen(from + 1, "r");
+    for (; f && line <= ar->currentline && next_line(f, text); line++) continue;
+    if (f) fclose(f);
+    if (line <= ar->currentline) *text = '\0';
+  } else if (*from != '=') {
+    for (; from && line < ar->currentline; line++) from = (from = strchr(from, '\n')) ? from + 1 : NULL;
+    if (from) snprintf(text, LINE, "%.*s", (int)strcspn(from, "\n"), from);
+  }
+}
+
+/* Is a field of that name called wherever the line speaks of one? */
+static bool only_calls(const char *line, const char *key) {
+  size_t n = strlen(key);
+  int calls = 0;
+  for (const char *at = line; (at = strstr(at, key)) != NULL; at += n) {
+    if (at == line || (at[-1] != '.' && at[-1] != ':') || isalnum((unsigned char)at[n]) || at[n] == '_') continue;
+    const char *after = at + n + strspn(at + n, " \t");
+    if (!*after || !strchr("({\"'", *after)) return false;
+    calls++;
+  }
+  return calls > 0;
+}
+
+static void push_no_such_name(lua_State *L, const pni_missed *m);
+
+/* Nil for a name that is not there; where the line of a script that asks for it calls it, the error that the call would
+ * raise, in words that say what is near: also for those who catch it, or whom nobody tells. level: of who asks. */
+static int miss(lua_State *L, const char *label, const char *key, int level) {
+  char line[LINE];
+  lua_Debug ar;
+  note(L, label, key);
+  if (!lua_getstack(L, level, &ar) || !lua_getinfo(L, "Sl", &ar) || ar.currentline <= 0 || pni_is_ours(ar.source))
+    return 0;
+  read_line(L, &ar, line);
+  if (!only_calls(line, key)) return 0;
+  luaL_checkstack(L, 20, "too deep");
+  push_no_such_name(L, &pni_lua_state(L)->missed);
+  return lua_error(L);
+}
+
+/* missed(label, key) -> nil; for an __index in Lua */
 static int l_missed(lua_State *L) {
   const char *label = luaL_checkstring(L, 1);
-  if (lua_type(L, 2) == LUA_TSTRING) note(L, label, lua_tostring(L, 2));
-  return 0;
+  return lua_type(L, 2) == LUA_TSTRING ? miss(L, label, lua_tostring(L, 2), 2) : 0;
 }
 
 static int namespace_index(lua_State *L) {
-  if (lua_type(L, 2) == LUA_TSTRING) note(L, lua_tostring(L, lua_upvalueindex(1)), lua_tostring(L, 2));
-  return 0;
+  return lua_type(L, 2) == LUA_TSTRING ? miss(L, lua_tostring(L, lua_upvalueindex(1)), lua_tostring(L, 2), 1) : 0;
+}
+
+/* last_missed() -> what is said of the name that was asked for last and is not there, the source and line that asked;
+ * or nothing. */
+static int l_last_missed(lua_State *L) {
+  const pni_missed *m = &pni_lua_state(L)->missed;
+  if (!m->line) return 0;
+  push_no_such_name(L, m);
+  lua_pushstring(L, m->source);
+  lua_pushinteger(L, m->line);
+  return 3;
 }
 
 /* namespace(label, table [, names]) -> table, whose functions are public and whose missing names are noted from now on;
@@ -366,6 +431,10 @@ void pni_push_explained(lua_State *L, const char *message) {
       pni_push_with_failure(L, message);
     return;
   }
+  push_no_such_name(L, m);
+}
+
+static void push_no_such_name(lua_State *L, const pni_missed *m) {
   const char *now = present_name(m);
   if (now) {
     lua_pushfstring(L, "%s:%d: %s of %s is called %s", m->source, m->line, m->key, m->label, now);
@@ -384,6 +453,7 @@ void pni_push_explained(lua_State *L, const char *message) {
   lua_remove(L, -2);
 }
 
-static const luaL_Reg functions[] = {{"missed", l_missed}, {"namespace", l_namespace}, {NULL, NULL}};
+static const luaL_Reg functions[] = {
+    {"missed", l_missed}, {"last_missed", l_last_missed}, {"namespace", l_namespace}, {NULL, NULL}};
 
 void pni_open_missing(lua_State *L) { luaL_setfuncs(L, functions, 0); }

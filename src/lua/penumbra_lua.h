@@ -76,7 +76,7 @@ int pni_raise(lua_State *L, pn_context *c);
 /* Raises if somebody cancelled or a limit was reached; for loops over what a script can size, `steps` of which have
  * passed since the last look. Holds nothing, allocates nothing. */
 void pni_poll(lua_State *L, uint64_t steps);
-/* PN_NOMEM or PN_CANCELLED if the error value at index i is the last that pni_raise raised for such a
+/* PN_NOMEM, PN_CANCELLED or PN_TIME if the error value at index i is the last that pni_raise raised for such a
  * failure, else PN_OK. */
 pn_status pni_raised(lua_State *L, int i);
 /* Clears the pending error and pushes nil, message, code (for operational failures). Returns 3. */

@@ -238,7 +238,10 @@ function order.bincount(x, given)
   local o = options.check("bincount", given, { weights = options.optional "tensor",
     num_bins = options.optional "number" })
   if x:dtype() ~= "int64" then
-    core.error(("bincount: x must be int64, got %s"):format(x:dtype()))
+    if x:dtype() == "bool" or not x:eq(x:round()):all():item() then
+      core.error(("bincount: x must be whole numbers, got %s"):format(x:dtype()))
+    end
+    x = x:to "int64"
   end
   local n = o.num_bins and options.whole("bincount", "num_bins", o.num_bins, 0)
   if not n then

@@ -145,7 +145,7 @@ local write
 local function write_table(w, t, path)
   if w.open[t] then
     core.error(("%s: table '%s' contains itself"):format(w.where, path or ""))
-  elseif path and getmetatable(t) ~= nil then
+  elseif path and getmetatable(t) then
     refuse(w.where, path, t)
   end
   w.open[t], w.depth = true, w.depth + 1
@@ -212,7 +212,7 @@ function structure.flatten(where, tree)
     core.error(("%s: a %s must stand under a name: {name = it}"):format(where, getmetatable(tree):match "%a+$"))
   elseif type(tree) ~= "table" then
     core.error(("%s: tensors must be a table, got %s"):format(where, type(tree)))
-  elseif getmetatable(tree) ~= nil then
+  elseif getmetatable(tree) then
     refuse(where, "it", tree)
   end
   local w = { where = where, depth = 0, out = {}, open = {}, names = new_names(), plain = true, tensors = {},

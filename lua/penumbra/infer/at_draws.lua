@@ -210,11 +210,11 @@ local function likelihoods(t)
   return sites, parts
 end
 
---- The log density of each observation of model m on args at each row of z, a draw of the target t: by name [N, ...],
---- and the names in order.
-function at_draws.log_likelihood(t, m, args, z)
+-- The log densities of what model m observes on args as a function of a draw of the target t, a list of tensors; and
+-- a function that gives the list of {name, base, time} they are of.
+local function likelihoods_at(t, m, args)
   local sites
-  local list = at_draws.each(z, m.body, function(x)
+  return function(x)
     local parts
     local how = { whole = true, value = t:values_at(x) }
     if t.enumerates then
@@ -225,8 +225,40 @@ function at_draws.log_likelihood(t, m, args, z)
       core.error "log_likelihood: the model observes nothing"
     end
     return parts
-  end)
-  return at_draws.joined(sites, list, 1)
+  end, function() return sites end
+end
+
+--- The log density of each observation of model m on args at each row of z, a draw of the target t: by name [N, ...],
+--- and the names in order.
+function at_draws.log_likelihood(t, m, args, z)
+  local f, sites = likelihoods_at(t, m, args)
+  local list = at_draws.each(z, m.body, f)
+  return at_draws.joined(sites(), list, 1)
+end
+
+--- The same for as many observations at a time as one wants: a table of the sites' shapes by name, their names in
+--- order, and block(list, first, last): of the observations of the sites of that list, one after the other, those from
+--- first to last at each row of z, [N, last - first + 1]. Each block runs the model on all data anew: memory goes by
+--- the block, time by their number.
+function at_draws.likelihood_blocks(t, m, args, z)
+  local f, sites = likelihoods_at(t, m, args)
+  local function by_name(x)
+    local parts = f(x)
+    return at_draws.joined(sites(), parts, 0)
+  end
+  local shapes, now, names = {}, by_name(z[1])
+  for name, value in pairs(now) do
+    shapes[name] = value:shape()
+  end
+  return shapes, names, function(list, first, last)
+    return at_draws.each(z, m.body, function(x)
+      local values, vectors = by_name(x), {}
+      for k, name in ipairs(list) do
+        vectors[k] = values[name]:to("float64"):reshape { -1 }
+      end
+      return { core.concatenate(vectors, 1):slice(1, first, last) }
+    end)[1]
+  end
 end
 
 --- What model m observes on args, all rows, by name, and the names in order; those of a scan joined. Latent variables:

@@ -250,7 +250,7 @@ local function problem_of(where, m, o, k, joint)
   end
   local args, latent, parts = model.packed(data), {}, {}
   local t = model.run(m, args, { value = function(_, site)
-    local value = model.given_value(values, site)
+    local value = model.given_value(where, values, site)
     if not value and not site.enumerable then
       core.error(("%s: simulate gave no value of '%s'"):format(where, site.name))
     end

@@ -232,7 +232,7 @@ local function mark_axes(value, most, axes, seen)
     return true
   elseif type(value) ~= "table" then
     return type(value) ~= "userdata" and type(value) ~= "function" and type(value) ~= "thread"
-  elseif getmetatable(value) ~= nil then
+  elseif getmetatable(value) then
     return false
   elseif seen[value] then
     return true

@@ -139,7 +139,7 @@ function methods:log_density(values, ...)
   local lacking -- the site without a value: a mistake of the caller, told at the caller's line
   local given, sums = {}, false
   local function value_of(_, site)
-    local value = given_value(values, site) or given_value(self.replayed, site)
+    local value = given_value("log_density", values, site) or given_value("replay", self.replayed, site)
     given[site.name] = value and true or nil
     if not value and site.enumerable then
       sums = true

@@ -4,6 +4,7 @@
 --- the effective number of parameters and `pointwise` [N].
 --- Sources: Vehtari, Gelman & Gabry 2017; Watanabe 2010.
 -- help: nowhere
+local at_draws = require "penumbra.infer.at_draws"
 local core = require "penumbra.core"
 local log_weights = require "penumbra.infer.log_weights"
 
@@ -50,16 +51,22 @@ local function relative_efficiency(ll)
   return core.where(ess:isfinite():logical_and(ess:gt(0)), ess / draws, core.ones({ 1 }))
 end
 
--- The name of the i-th observation of sites with shapes [chains, draws, ...]: y[17], y[3, 2].
-local function observation(sites, names, i)
+local function count_of(shape)
+  local n = 1
+  for _, size in ipairs(shape) do
+    n = n * size
+  end
+  return n
+end
+
+-- The name of the i-th observation of sites with these shapes: y[17], y[3, 2].
+local function observation(shapes, names, i)
   for _, name in ipairs(names) do
-    local shape, count = sites[name]:shape(), 1
-    for axis = 3, #shape do
-      count = count * shape[axis]
-    end
+    local shape = shapes[name]
+    local count = count_of(shape)
     if i <= count then
       local place, rest = {}, i - 1
-      for axis = #shape, 3, -1 do
+      for axis = #shape, 1, -1 do
         table.insert(place, 1, rest % shape[axis] + 1)
         rest = rest // shape[axis]
       end
@@ -71,7 +78,7 @@ end
 
 -- What to do about observations whose weights have too heavy a tail, the worst of them by name; nil where there is
 -- none.
-local function loo_warning(k, draws, sites, names)
+local function loo_warning(k, draws, shapes, names)
   local limit = log_weights.pareto_k_threshold(draws)
   local values, bad, told = k:totable(), {}, {}
   for i, v in ipairs(values) do
@@ -82,7 +89,7 @@ local function loo_warning(k, draws, sites, names)
   end
   table.sort(bad, function(i, j) return values[i] > values[j] or values[i] == values[j] and i < j end)
   for place = 1, math.min(5, #bad) do
-    told[place] = ("%s (%.2f)"):format(observation(sites, names, bad[place]), values[bad[place]])
+    told[place] = ("%s (%.2f)"):format(observation(shapes, names, bad[place]), values[bad[place]])
   end
   return ("Pareto k-hat is above %.2f for %d of %d observations: %s%s. Without them the posterior would be another "
     .. "one, and their densities are not to be trusted: look whether the model fits them (an outlier, tails that are "
@@ -90,65 +97,108 @@ local function loo_warning(k, draws, sites, names)
     table.concat(told, ", "), #bad > #told and ", ..." or "")
 end
 
--- The log densities of what is asked for, [chains, draws, N], with sites by name and the names in order. where: the
--- function called.
-local function densities(where, p, site)
-  local sites, names = p:log_likelihood(), {}
-  for name in pairs(sites) do
-    names[#names + 1] = name
-  end
+-- Numbers of log densities that are held at a time: observations go in blocks of so many by the draws.
+local BLOCK = 2 ^ 22
+
+-- What is asked for of the observations of posterior p: {shapes by site, names in order, numel, draws}, and each(f),
+-- which calls f(log densities [chains, draws, n]) for block after block. where: the function called.
+local function observations(where, p, site)
+  local z = p.unconstrained
+  local shapes, names, block = at_draws.likelihood_blocks(p.target, p.model, p.args, z:reshape { -1, z:size(3) })
   table.sort(names)
-  if site ~= nil and not sites[site] then
+  if site ~= nil and not shapes[site] then
     core.error(("%s: the model observes no '%s'; it observes %s"):format(where, tostring(site),
       table.concat(names, ", ")))
   end
-  names = site and { site } or names
-  local parts = {}
-  for k, name in ipairs(names) do
-    parts[k] = sites[name]:reshape { p.chains, p.unconstrained:size(2), -1 }
+  local self = { shapes = shapes, names = site and { site } or names, numel = 0, draws = p.chains * z:size(2) }
+  for _, name in ipairs(self.names) do
+    self.numel = self.numel + count_of(shapes[name])
   end
-  return core.concatenate(parts, 3), sites, names
+  local most = math.max(1, BLOCK // self.draws | 0)
+  local function each(f)
+    for first = 1, self.numel, most do
+      if first > 1 then
+        collectgarbage() -- what the block before has left
+      end
+      f(block(self.names, first, math.min(self.numel, first + most - 1)):reshape { p.chains, z:size(2), -1 })
+    end
+  end
+  return self, each
 end
 
--- Of log densities by chain [chains, draws, N], of sites by these names.
-local function loo_of(by_chain, sites, names)
+-- Of a block of log densities: those of its observations left out and the others, k-hat, log densities with them.
+local function loo_parts(by_chain)
   local n, draws = by_chain:size(3), by_chain:size(1) * by_chain:size(2)
   local ll = by_chain:reshape { draws, n }
   local efficiency = by_chain:size(2) >= 4 and relative_efficiency(by_chain) or nil
   local log_w, k = log_weights.psis { log_w = -ll, relative_efficiency = efficiency }
-  local pointwise = (log_w + ll):logsumexp(1)
-  local all = ll:logsumexp(1) - math.log(draws)
-  return predictive_density.new(pointwise, { method = "loo", p = (all - pointwise):sum():item(), k = k, draws = draws,
-    warning = loo_warning(k, draws, sites, names) })
+  return { pointwise = (log_w + ll):logsumexp(1), k = k, all = ll:logsumexp(1) - math.log(draws) }
 end
 
-local function waic_of(by_chain, sites, names)
+-- The same for the information criterion: log densities, variances over the draws.
+local function waic_parts(by_chain)
   local draws = by_chain:size(1) * by_chain:size(2)
   local ll = by_chain:reshape { draws, -1 }
   local each = (ll - ll:mean(1, true)):square():sum(1) / (draws - 1)
-  local pointwise = ll:logsumexp(1) - math.log(draws) - each
+  return { each = each, pointwise = ll:logsumexp(1) - math.log(draws) - each }
+end
+
+-- Parts of blocks, one after the other.
+local function gather(lists, parts)
+  for name, t in pairs(parts) do
+    lists[name] = lists[name] or {}
+    table.insert(lists[name], t)
+  end
+end
+local function joined(lists)
+  local whole = {}
+  for name, list in pairs(lists) do
+    whole[name] = core.concatenate(list, 1)
+  end
+  return whole
+end
+
+local function loo_of(parts, seen)
+  return predictive_density.new(parts.pointwise, { method = "loo", p = (parts.all - parts.pointwise):sum():item(),
+    k = parts.k, draws = seen.draws, warning = loo_warning(parts.k, seen.draws, seen.shapes, seen.names) })
+end
+
+local function waic_of(parts, seen)
+  local each = parts.each
   local worst, at = each:max():item(), math.tointeger(each:argmax():item()) + 1
   local bad = each:gt(0.4):sum():item()
   local warning = bad > 0 and ("the log density of %d of %d observations has a variance above 0.4 over the draws, "
     .. "%s the largest (%.2f): do not trust this number, take p:loo"):format(bad, each:numel(),
-    observation(sites, names, at), worst) or nil
-  return predictive_density.new(pointwise, { method = "waic", p = each:sum():item(), draws = draws, warning = warning })
+    observation(seen.shapes, seen.names, at), worst) or nil
+  return predictive_density.new(parts.pointwise, { method = "waic", p = each:sum():item(), draws = seen.draws,
+    warning = warning })
 end
 
 --- What p:loo gives of a posterior.
 function predictive_density.loo(p, site)
-  return loo_of(densities("loo", p, site))
+  local seen, each = observations("loo", p, site)
+  local lists = {}
+  each(function(ll) gather(lists, loo_parts(ll)) end)
+  return loo_of(joined(lists), seen)
 end
 
 --- What p:waic gives of a posterior.
 function predictive_density.waic(p, site)
-  return waic_of(densities("waic", p, site))
+  local seen, each = observations("waic", p, site)
+  local lists = {}
+  each(function(ll) gather(lists, waic_parts(ll)) end)
+  return waic_of(joined(lists), seen)
 end
 
 --- Both.
 function predictive_density.both(p, site)
-  local ll, sites, names = densities("loo", p, site)
-  return loo_of(ll, sites, names), waic_of(ll, sites, names)
+  local seen, each = observations("loo", p, site)
+  local loo, waic = {}, {}
+  each(function(ll)
+    gather(loo, loo_parts(ll))
+    gather(waic, waic_parts(ll))
+  end)
+  return loo_of(joined(loo), seen), waic_of(joined(waic), seen)
 end
 
 return predictive_density

@@ -32,13 +32,13 @@ function recorder:sample(name, d, given)
     check_beside_plates(self, "sample", name, d.batch_shape, "batch shape")
   end
   local changed = self.changed
-  local set = changed and given_value(self.model.fixed, site)
+  local set = changed and given_value("intervene", self.model.fixed, site)
   if set then
     site.kind, site.dist, site.value = "intervened", d, set
     keep_site(self, site)
     return set
   end
-  local seen = changed and given_value(self.model.data, site)
+  local seen = changed and given_value("condition", self.model.data, site)
   if seen then
     return observed(self, site, d, seen)
   end
@@ -82,13 +82,13 @@ function recorder:observe(name, d, value)
   check_distribution("observe", name, d)
   d = within_plates(self, "observe", name, d)
   local changed = self.changed
-  local set = changed and given_value(self.model.fixed, site)
+  local set = changed and given_value("intervene", self.model.fixed, site)
   if set then
     site.kind, site.dist, site.value = "intervened", d, set
     keep_site(self, site)
     return set
   end
-  value = changed and given_value(self.model.data, site) or value
+  value = changed and given_value("condition", self.model.data, site) or value
   if self.predict or self.prior and value == nil then
     site.dist, site.value, site.predicted = d, d:sample(), true
     keep_site(self, site)
@@ -107,7 +107,8 @@ function recorder:flat(name, set, shape, given)
   local o = options.check("flat", given, flat_options)
   site.set, site.shape = set or "real", shape or {}
   site.low, site.high = o.low or nil, o.high or nil
-  local fixed, seen = given_value(self.model.fixed, site), given_value(self.model.data, site)
+  local fixed = given_value("intervene", self.model.fixed, site)
+  local seen = given_value("condition", self.model.data, site)
   site.kind, site.observed = fixed and "intervened" or "flat", not fixed and seen ~= nil or nil
   site.value = fixed or seen or self.value_of(self, site)
   if not site.value then

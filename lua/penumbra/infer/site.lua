@@ -124,17 +124,28 @@ local function with_particles(m, d)
   return d:expand(sizes)
 end
 
+-- Of values of a site at all steps of the scans around it, time first, those of this step; one number is for all steps.
+local function at_step(where, site, value)
+  value = core.is_tensor(value) and value or core.tensor(value)
+  if value:ndim() == 0 then
+    return value
+  end
+  local whole = value
+  for k, t in ipairs(site.time) do
+    if value:ndim() == 0 or value:size(1) < t then
+      refuse(where, "'%s' stands in m:scan: its values must be a number for all steps, or have the steps along axis "
+        .. "%d, got shape %s at step %d", site.base, k, shape_text(whole), t)
+    end
+    value = value:select(1, t)
+  end
+  return value
+end
+
 -- Of a table of values by site, that of this one; sites of a scan may be given together, time first.
-local function given_value(values, site)
+local function given_value(where, values, site)
   local value = values[site.name]
   if value == nil and site.time and values[site.base] ~= nil then
-    value = values[site.base]
-    if not core.is_tensor(value) then
-      value = core.tensor(value)
-    end
-    for _, t in ipairs(site.time) do
-      value = value:select(1, t)
-    end
+    return at_step(where, site, values[site.base])
   end
   if type(value) == "table" then
     value = core.tensor(value)

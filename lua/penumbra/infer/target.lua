@@ -277,7 +277,7 @@ function methods:unconstrain(values, start)
     if site.enumerable then
       return site.dist:sample()
     end
-    local value = recorder.given_value(values, site)
+    local value = recorder.given_value("unconstrain", values, site)
     local entry, b = self.layout[site.name], bijector_of(site, site.dist)
     if not value and start then
       local part = start:slice(1, entry.first, entry.last)

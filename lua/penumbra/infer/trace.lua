@@ -135,7 +135,7 @@ local function replaying(self, value)
     return value
   end
   return function(m, site)
-    return recorder.given_value(self.replayed, site) or (value and value(m, site))
+    return recorder.given_value("replay", self.replayed, site) or (value and value(m, site))
   end
 end
 

@@ -62,7 +62,7 @@ local function emission_of(o, floor)
 end
 
 -- Sizes of layers, where it is no network of one's own.
-local function is_list(x) return type(x) == "table" and getmetatable(x) == nil end
+local function is_list(x) return type(x) == "table" and not getmetatable(x) end
 
 local own_options = { auxiliary = options.optional "number", emission = options.any "normal",
   emission_hidden = { 64, 64 }, encoder = options.any(nil), recurrent = true, controls = options.optional "table" }

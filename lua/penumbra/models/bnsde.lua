@@ -237,7 +237,7 @@ local function vector(name, v, n, o, low, high, open)
     for k = 1, n do list[k] = v end
     v = list
   end
-  v = type(v) == "table" and getmetatable(v) == nil and core.tensor(v) or v
+  v = type(v) == "table" and not getmetatable(v) and core.tensor(v) or v
   local ok = core.is_tensor(v) and v:ndim() == 1 and v:size(1) == n and not v:is_param()
   v = ok and v:detach():to(o.dtype)
   ok = ok and v:isfinite():all():item() and (open and v:gt(low) or v:ge(low)):all():item()
@@ -254,7 +254,7 @@ local function network_of(name, given, inputs, outputs, o)
   if nn.is_network(given) then
     return given
   end
-  local is_list = type(given) == "table" and getmetatable(given) == nil
+  local is_list = type(given) == "table" and not getmetatable(given)
   local list, last = {}, inputs
   for k, size in ipairs(is_list and given or {}) do
     size = options.whole("bnsde", ("%s[%d]"):format(name, k), size, 1)

@@ -381,7 +381,7 @@ function M.text(...)
       return pretty.format(x) .. "\n\nNo help: this function is not part of Penumbra."
     end
   end
-  if type(x) == "userdata" or type(x) == "table" and getmetatable(x) ~= nil then return about_object(x) end
+  if type(x) == "userdata" or type(x) == "table" and getmetatable(x) then return about_object(x) end
   return ("a %s: %s"):format(type(x), pretty.format(x))
 end
 

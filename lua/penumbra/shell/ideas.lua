@@ -64,7 +64,8 @@ ensemble, stacking, model averaging | pn.compare{a, b}: weights by stacking and 
 export, onnx, deployment | safetensors in PyTorch's layout: net:state{layout = "torch"}; a C host embeds the runtime
   [penumbra.nn.torch_layout]
 sensor fusion, combine experts | products and mixtures of beliefs [fusion]
-fft, fourier, spectrum | not there as a function of tensors; effective sample sizes use one inside [p:summary]
+fft, fourier, spectrum | x:rfft(axis), fft, ifft, irfft, pn.fftfreq, pn.fftconvolve: complex numbers end in an axis
+  of 2 [pn.fft]
 forecast, forecasting, time series | pn.models.deepar, deep_state, pn.smc.structural [penumbra.models.forecaster]
 gan, adversarial | not there as a model; two optimisers and two losses make one [pn.optim.adam]
 gaussian process, gp, kriging, kernel | a multivariate normal with a covariance matrix of yours:
@@ -75,8 +76,8 @@ gradient clipping, clip grad | options clip_norm and clip_value of the optimiser
 hidden markov model, hmm, viterbi, baum welch | pn.smc.hmm; in a model enumerated labels in m:scan [penumbra.smc.hmm]
 hierarchical model, multilevel, random effects, partial pooling | examples/05_eight_schools.lua: m:plate within
   m:sample of what is shared [m:plate]
-image, images, augmentation, transforms | arrays: x:flip(axis), x:roll(n, axis), x:pad, x:slice; plot.images
-  [pn.plot.images]
+image, images, augmentation, transforms | pn.data.augment(x, {rotate =, shift =, flip =}), rotate, shift, crop, resize;
+  plot.images [pn.data.augment]
 indexing, slicing, mask, subset | x[i] and x:slice(axis, first, last) from 1; x:take(axis, i) with index tensors from
   0; x[mask] [arrays]
 kalman, linear gaussian, state space | pn.smc.kalman: filter, smooth, draw, learn [penumbra.smc.kalman]

@@ -59,7 +59,7 @@ local function read_observed(where, y, o)
 end
 
 local function is_matrix(x)
-  return core.is_tensor(x) or type(x) == "table" and getmetatable(x) == nil
+  return core.is_tensor(x) or type(x) == "table" and not getmetatable(x)
 end
 
 -- The maps and noises of a linear system as functions of state and step.

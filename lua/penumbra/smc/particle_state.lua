@@ -8,7 +8,7 @@ end
 
 -- Keys in an order that does not change.
 local function keys_of(where, state)
-  if type(state) ~= "table" or getmetatable(state) ~= nil then
+  if type(state) ~= "table" or getmetatable(state) then
     refuse(where, state)
   end
   local keys = {}

@@ -49,7 +49,7 @@ end
 function space.each(state, lead, f)
   if core.is_tensor(state) then
     return starts_with(state, lead) and f(state) or state
-  elseif type(state) ~= "table" or getmetatable(state) ~= nil then
+  elseif type(state) ~= "table" or getmetatable(state) then
     return state
   end
   local out = {}
@@ -63,7 +63,7 @@ end
 function space.pair(a, b, lead, f)
   if core.is_tensor(a) then
     return starts_with(a, lead) and f(a, b) or a
-  elseif type(a) ~= "table" or getmetatable(a) ~= nil then
+  elseif type(a) ~= "table" or getmetatable(a) then
     return a
   end
   local out = {}
@@ -76,7 +76,7 @@ end
 local function holds(state, value)
   if rawequal(state, value) then
     return true
-  elseif type(state) == "table" and getmetatable(state) == nil then
+  elseif type(state) == "table" and not getmetatable(state) then
     for _, part in pairs(state) do
       if holds(part, value) then
         return true

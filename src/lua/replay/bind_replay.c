@@ -131,7 +131,7 @@ static int miss(lua_State *L, int n, bool failed) {
 
 /* A failure that the eager call answers: it comes to the same, or goes another way. */
 static bool is_answered(const pn_plan *p, pn_status s) {
-  return s != PN_OK && s != PN_NOMEM && s != PN_CANCELLED && !p->changed;
+  return s != PN_OK && s != PN_NOMEM && !pni_is_stop(s) && !p->changed;
 }
 
 /* Runs the plan; results are pushed. */

@@ -110,7 +110,7 @@ void pni_runtime_poll(lua_State *L, uint64_t steps) {
   if (pni_is_cancelled(rt->c)) pni_runtime_trip(L, PN_CANCELLED, "interrupted");
   if (pni_stop_due(rt->c->stop)) {
     snprintf(text, sizeof text, "time limit reached (%g seconds)", rt->limits.seconds);
-    pni_runtime_trip(L, PN_CANCELLED, text);
+    pni_runtime_trip(L, PN_TIME, text);
   }
   if (rt->limits.instructions && rt->steps > rt->limits.instructions) {
     snprintf(text, sizeof text, "instruction limit reached (%llu)", (unsigned long long)rt->limits.instructions);
@@ -190,7 +190,7 @@ static pn_status verdict(lua_State *L, pn_runtime *rt, int lua_status, pn_status
   pn_status raised = lua_status == LUA_ERRMEM ? PN_NOMEM : pni_raised(L, -1);
   describe_error(L, rt);
   if (rt->tripped) return rt->tripped;
-  if (overdue(rt)) return PN_CANCELLED; /* what failed was refused for that reason */
+  if (overdue(rt)) return pni_is_cancelled(rt->c) ? PN_CANCELLED : PN_TIME; /* what failed was refused for it */
   if (lua_status == LUA_ERRMEM)
     snprintf(rt->message, sizeof rt->message, "not enough memory: %zu bytes in use, limit %zu",
              pn_context_memory(rt->c, NULL), rt->c->limit);

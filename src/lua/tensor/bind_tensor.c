@@ -265,8 +265,29 @@ void pni_list_to_tensor(lua_State *L, int i, const pn_tensor *like) {
 
 /* ---- asking ---- */
 
+static const char sizes_kind[] = "penumbra.sizes";
+
+/* tostring of a list of sizes: "[2, 3]". */
+static int sizes_text(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  luaL_addchar(&b, '[');
+  for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, 1); i <= n; i++) {
+    if (i > 1) luaL_addstring(&b, ", ");
+    lua_rawgeti(L, 1, i);
+    if (!lua_isnumber(L, -1)) lua_pop(L, 1), lua_pushliteral(L, "?"); /* what a script has put there */
+    luaL_addvalue(&b);
+  }
+  luaL_addchar(&b, ']');
+  luaL_pushresult(&b);
+  return 1;
+}
+
+/* A list of numbers as any other, but for how it prints. */
 static int push_sizes(lua_State *L, const pn_tensor *t) {
   lua_createtable(L, t->ndim, 0);
+  luaL_setmetatable(L, sizes_kind);
   for (int k = 0; k < t->ndim; k++) {
     lua_pushinteger(L, t->shape[k]);
     lua_rawseti(L, -2, k + 1);
@@ -418,6 +439,12 @@ void pni_open_tensor(lua_State *L) {
   lua_setfield(L, -2, "methods");
   pni_new_box_metatable(L);
   luaL_setfuncs(L, events, 0);
+  luaL_newmetatable(L, sizes_kind);
+  lua_pushcfunction(L, sizes_text);
+  lua_setfield(L, -2, "__tostring");
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable"); /* getmetatable says false: a plain list */
+  lua_pop(L, 1);
   lua_pushliteral(L, "tensor");
   lua_setfield(L, -2, "__name");
   pni_push_methods(L);
