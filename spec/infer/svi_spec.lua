@@ -237,6 +237,13 @@ describe("rows of a plate taken in parts", function()
       message_of(pn.svi, m, guide, { estimator = "iwae", draws = 2 }))
     assert.matches("svi: estimator 'iwae' needs the whole of plate 'rows'",
       message_of(pn.svi, m, "mean_field", { estimator = "iwae", draws = 2 }))
+    for _, name in ipairs { "renyi", "dreg", "vimco", "reweighted_wake_sleep" } do
+      assert.matches("svi: estimator '" .. name .. "' needs the whole of plate 'rows'",
+        message_of(pn.svi, m, guide, { estimator = name, draws = 2 }))
+    end
+    for _, name in ipairs { "elbo", "sticking_the_landing", "score_function" } do -- linear in the rows
+      assert.equal(2, #pn.svi(m, guide, { estimator = name, draws = 2, steps = 2 }).losses)
+    end
     -- the bound of the whole data from a fit by parts
     pn.seed(6)
     local fit = pn.svi(m, guide, { steps = 800, lr = 0.02 })
