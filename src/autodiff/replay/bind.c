@@ -84,6 +84,9 @@ static void note_all(pn_plan *p) {
     case PNI_STEP_RUN:
       for (int k = 0; k < operands(note); k++) note_place(p, operand(p, note, k), &s->u.run.p[k]);
       break;
+    case PNI_STEP_FOLD:
+      for (int k = 0; k < 2; k++) note_place(p, operand(p, note, k), &s->u.fold.p[k]);
+      break;
     case PNI_STEP_LOOP:
       for (int k = 0; k < operands(note); k++) note_place(p, operand(p, note, k), &s->u.loop.nest->base[k]);
       break;

@@ -210,6 +210,18 @@ static pni_step map_step(pn_plan *p, const pni_note *note, pni_loop **nest) {
   return s;
 }
 
+/* A reduction of rows that is no member of a group. */
+static bool fold_step(pn_plan *p, const pni_note *note, pni_step *s) {
+  int64_t n;
+  double scale;
+  pni_fold fold = pni_fold_of(p, note, &n, &scale);
+  if (!fold || p->arg[note->first]->numel > PNI_RUN) return false;
+  pn_tensor *x = p->arg[note->first], *out = &p->tape->value.v[note->out].t;
+  *s = (pni_step){.kind = PNI_STEP_FOLD,
+                  .u.fold = {fold, x->numel / n, n, scale, {pni_data(out), pni_data(x)}, out->dtype}};
+  return true;
+}
+
 static pni_step eval_step(pn_plan *p, const pni_note *note) {
   pni_step s = {.kind = PNI_STEP_EVAL};
   pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
@@ -258,7 +270,7 @@ static void add_steps(pn_plan *p, const pni_schedule *l) {
       *s = (pni_step){.kind = PNI_STEP_DRAW, .u.draw.out = &tape->value.v[note->out].t};
     else if (l->group[i] == i)
       *s = pni_group_step(p, l, (int)i, &member);
-    else
+    else if (!fold_step(p, note, s))
       *s = is_map(note) ? map_step(p, note, &nest) : product_step(p, note, &prepared);
     s->note = (int)i;
   }

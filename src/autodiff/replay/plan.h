@@ -11,8 +11,9 @@
 /* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
 enum { PNI_RUN = 32768 };
 
-enum { /* (the first three only compute) */
+enum { /* (the first four only compute; the first two look at nothing but addresses) */
        PNI_STEP_RUN,
+       PNI_STEP_FOLD,
        PNI_STEP_LOOP,
        PNI_STEP_GROUP,
        PNI_STEP_PREPARED,
@@ -75,6 +76,13 @@ typedef struct pni_step {
       int64_t n, stride[PNI_OPERANDS];
       char *p[PNI_OPERANDS];
     } run;
+    struct { /* FOLD: a reduction of rows */
+      pni_fold fold;
+      int64_t rows, n;
+      double scale; /* of the reduced, 0: none */
+      char *p[2];   /* result, rows */
+      int dtype;
+    } fold;
     struct { /* LOOP: a nest */
       pni_map_kernel row;
       void *data;
@@ -136,6 +144,8 @@ typedef struct pni_schedule {
 bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_map_kernel *row, void **data);
 /* The kernel of a reduction whose rows, of *n elements, lie one after the other; NULL if the note is none. */
 pni_fold pni_fold_of(const pn_plan *p, const pni_note *note, int64_t *n, double *scale);
+/* n results of a reduction times `scale`, 0: as they are. */
+void pni_scale_fold(int dtype, double scale, char *out, int64_t n);
 /* Fills group and slot. The values have their geometry; addresses do not matter yet. */
 void pni_fuse(const pn_plan *p, pni_schedule *s);
 /* Gives the groups, which are complete, memory for sums of pieces. */

@@ -66,12 +66,19 @@ static bool leaves(pn_plan *p, const pni_step *s) {
   pn_context *c = p->watch.c;
   if (pni_is_cancelled(c)) return pni_check_cancel(c) != PN_OK;
   if (!pni_deadline(c) || s->kind == PNI_STEP_ROLL) return false;
-  return pni_watch_check(&p->watch, s->kind == PNI_STEP_RUN ? STEP + ELEMENT * s->u.run.n : PNI_LOOK) != PN_OK;
+  int64_t n = s->kind == PNI_STEP_RUN ? s->u.run.n : s->kind == PNI_STEP_FOLD ? s->u.fold.rows * s->u.fold.n : -1;
+  return pni_watch_check(&p->watch, n >= 0 ? STEP + ELEMENT * n : PNI_LOOK) != PN_OK;
+}
+
+static void fold(const pni_step *s) {
+  s->u.fold.fold(s->u.fold.p[1], s->u.fold.rows, s->u.fold.n, s->u.fold.p[0]);
+  pni_scale_fold(s->u.fold.dtype, s->u.fold.scale, s->u.fold.p[0], s->u.fold.rows);
 }
 
 static pn_status one(pn_context *c, const pn_plan *p, const pni_step *s) {
   switch (s->kind) {
   case PNI_STEP_RUN: s->u.run.row(s->u.run.data, s->u.run.n, s->u.run.p, s->u.run.stride); return PN_OK;
+  case PNI_STEP_FOLD: fold(s); return PN_OK;
   case PNI_STEP_LOOP: return pni_loop_run(c, s->u.loop.nest, s->u.loop.row, s->u.loop.data);
   case PNI_STEP_GROUP: return pni_group_run(c, &s->u.group);
   case PNI_STEP_PREPARED: return s->u.prepared.run(c, s->u.prepared.p);

@@ -43,8 +43,8 @@ const void *pni_piece_map(const pni_piece *p, pni_vector_function f, const void 
     pni_vector_f64(f, x, 1, out, n);
   else
     pni_vector_f32(f, x, 1, out, n);
-  if (one && p->dtype == PN_FLOAT64) gather_f64(out, 0, p->n, out);
-  if (one && p->dtype != PN_FLOAT64) gather_f32(out, 0, p->n, out);
+  if (one && p->n > 1 && p->dtype == PN_FLOAT64) gather_f64(out, 0, p->n, out);
+  if (one && p->n > 1 && p->dtype != PN_FLOAT64) gather_f32(out, 0, p->n, out);
   return out;
 }
 
@@ -69,7 +69,7 @@ static void turn(const pni_density_kernel *k, int dtype, int inputs, int64_t at,
   for (int i = 0; i < inputs; i++) {
     const reader r = reader_of(k, dtype, i);
     const char *from = p[i + 1] + at * s[i + 1] * r.size;
-    bool place = s[i + 1] == 1 && !r.copy;
+    bool place = (s[i + 1] == 1 || (n == 1 && at == 0)) && !r.copy;
     piece->in[i] = place ? (const void *)from : room[i];
     piece->one[i] = s[i + 1] == 0;
     if (!place && (at == 0 || s[i + 1] != 0)) r.gather(from, s[i + 1], n, room[i]);
