@@ -49,7 +49,8 @@ static void find_lives(const pn_plan *p, pni_schedule *l) {
   for (int64_t i = tape->note.n - 1; i >= 0; i--) {
     const pni_note *note = &tape->note.v[i];
     bool part = note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_PART;
-    bool keep = part || !note->op || note->rng || note->op->flags & PNI_OP_CHECK || l->last[note->out] >= 0;
+    bool spare = note->spare && l->last[tape->edge.v[note->first]] < 0;
+    bool keep = part || !note->op || note->rng || (note->op->flags & PNI_OP_CHECK && !spare) || l->last[note->out] >= 0;
     if (!keep) continue;
     l->needed[i] = 1;
     if (part) use_at(tape, l, note->out, i);
@@ -276,6 +277,30 @@ static void add_steps(pn_plan *p, const pni_schedule *l) {
   }
 }
 
+/* Elements of the steps between two looks at the clock. */
+enum { LEAN = 4096 };
+
+static int64_t elements_of(const pni_step *s) {
+  return s->kind == PNI_STEP_RUN ? s->u.run.n : s->kind == PNI_STEP_FOLD ? s->u.fold.rows * s->u.fold.n : LEAN;
+}
+
+/* They do not reach across the end of a roll. */
+static void find_lean(pn_plan *p) {
+  int64_t sum = LEAN;
+  bool end = true;
+  for (int64_t i = 0; i < p->nstep; i++)
+    if (p->step[i].kind == PNI_STEP_ROLL && i + 1 + p->step[i].u.roll.n < p->nstep)
+      p->step[i + 1 + p->step[i].u.roll.n].lean = -1;
+  for (int64_t i = p->nstep - 1; i >= 0; i--) {
+    pni_step *s = &p->step[i];
+    int64_t n = elements_of(s);
+    bool joins = !end && sum + n < LEAN;
+    end = s->lean < 0;
+    s->lean = n >= LEAN ? 0 : joins ? s[1].lean + 1 : 1;
+    sum = joins ? sum + n : n;
+  }
+}
+
 static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
   const pni_tape *tape = p->tape;
   p->step_cap = tape->note.n + tape->roll.n;
@@ -290,6 +315,7 @@ static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
   p->prepared = pni_alloc_array(c, p->prepared_cap, sizeof *p->prepared);
   if (!p->step || !p->nest || !p->member || !p->prepared) return c->status;
   add_steps(p, l);
+  find_lean(p);
   return pni_group_parts(c, p) || pni_bind_steps(c, p) ? c->status : pni_turn_steps(c, p);
 }
 
@@ -403,6 +429,12 @@ void pn_plan_unref(pn_plan *p) {
   if (p && --p->refs == 0) destroy(p);
 }
 
-int pn_plan_num_steps(const pn_plan *p) { return p ? (int)(p->nstep - p->tape->roll.n) : 0; }
+/* Lean ones that follow one another are one. */
+int pn_plan_num_steps(const pn_plan *p) {
+  int n = 0;
+  for (int64_t i = 0; p && i < p->nstep; i += p->step[i].lean ? p->step[i].lean : 1)
+    n += p->step[i].kind != PNI_STEP_ROLL;
+  return n;
+}
 int pn_plan_num_loops(const pn_plan *p) { return p ? (int)p->tape->roll.n : 0; }
 size_t pn_plan_memory(const pn_plan *p) { return p ? p->arena_bytes + p->part_bytes : 0; }

@@ -60,19 +60,30 @@ static pn_status effect(pn_context *c, const pn_plan *p, const pni_step *s) {
 }
 
 /* Is the run to be left? A row is as much work as it has elements of a function that takes long; of other steps, which
- * ask themselves, each is worth a look. */
-static bool leaves(pn_plan *p, const pni_step *s) {
+ * ask themselves, each is worth a look. Lean ones are looked at together. */
+static bool leaves(pn_plan *p, const pni_step *s, int64_t n) {
   enum { STEP = 64, ELEMENT = 256 };
   pn_context *c = p->watch.c;
   if (pni_is_cancelled(c)) return pni_check_cancel(c) != PN_OK;
   if (!pni_deadline(c) || s->kind == PNI_STEP_ROLL) return false;
-  int64_t n = s->kind == PNI_STEP_RUN ? s->u.run.n : s->kind == PNI_STEP_FOLD ? s->u.fold.rows * s->u.fold.n : -1;
-  return pni_watch_check(&p->watch, n >= 0 ? STEP + ELEMENT * n : PNI_LOOK) != PN_OK;
+  int64_t work = s->kind <= PNI_STEP_FOLD ? 0 : PNI_LOOK;
+  for (int64_t i = 0; i < n && work < PNI_LOOK; i++, s++)
+    work += STEP + ELEMENT * (s->kind == PNI_STEP_RUN ? s->u.run.n : s->u.fold.rows * s->u.fold.n);
+  return pni_watch_check(&p->watch, work) != PN_OK;
 }
 
 static void fold(const pni_step *s) {
   s->u.fold.fold(s->u.fold.p[1], s->u.fold.rows, s->u.fold.n, s->u.fold.p[0]);
   pni_scale_fold(s->u.fold.dtype, s->u.fold.scale, s->u.fold.p[0], s->u.fold.rows);
+}
+
+/* n lean steps. */
+static void run_lean(const pni_step *s, int64_t n) {
+  for (; n > 0; n--, s++)
+    if (s->kind == PNI_STEP_RUN)
+      s->u.run.row(s->u.run.data, s->u.run.n, s->u.run.p, s->u.run.stride);
+    else
+      fold(s);
 }
 
 static pn_status one(pn_context *c, const pn_plan *p, const pni_step *s) {
@@ -108,7 +119,7 @@ static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end
 /* One turn. A step that only computes needs no scope of its own. */
 static pn_status run_turn(pn_context *c, pn_plan *p, int64_t begin, int64_t end) {
   if (end - begin != 1 || p->step[begin].kind > PNI_STEP_GROUP) return run_steps(c, p, begin, end);
-  if (leaves(p, &p->step[begin])) return c->status;
+  if (leaves(p, &p->step[begin], 1)) return c->status;
   return one(c, p, &p->step[begin]);
 }
 
@@ -134,9 +145,15 @@ static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end
   pn_status status = PN_OK;
   while (i < end && status == PN_OK) {
     const pni_step *s = &p->step[i];
-    if (leaves(p, s)) {
+    int64_t lean = s->lean < end - i ? s->lean : end - i;
+    if (leaves(p, s, lean ? lean : 1)) {
       status = c->status;
       break;
+    }
+    if (lean) {
+      i += lean;
+      run_lean(s, lean);
+      continue;
     }
     if (s->kind == PNI_STEP_ROLL) {
       if ((status = run_roll(c, p, i)) == PN_OK) i += 1 + s->u.roll.n;
