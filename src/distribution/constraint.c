@@ -279,7 +279,7 @@ static bool positive_definite(double *x, const int64_t *size) {
       double s = x[i * n + j];
       for (int64_t k = 0; k < j; k++) s -= x[i * n + k] * x[j * n + k];
       if (i == j && !(s > 0)) return false;
-      x[i * n + j] = i == j ? sqrt(s) : s / x[j * n + j];
+      x[i * n + j] = i == j ? 1 / sqrt(s) : s * x[j * n + j];
     }
   return true;
 }

@@ -4,6 +4,7 @@
 **   dA = L^-T S L^-1 / 2,
 ** of builders, or of one kernel for single small matrices.
 */
+#include <string.h>
 #include "op.h"
 #include "../../base/processor.h"
 #include "../../tensor/lapack/linalg.h"
@@ -41,64 +42,76 @@ enum { LARGEST = 32, FEW = 4, VECTOR = 8 };
 
 typedef double matrix[LARGEST][LARGEST];
 
-/* x and y become rows of `width`; of y the lower triangle alone. */
-static void load(const T *x, int64_t at, int n, bool triangle, matrix out) {
-  const char *p = (const char *)pni_data(x) + at * (int64_t)pni_itemsize(x);
+/* Rows of `width`; of a triangle the lower one alone. */
+static void load(const T *x, int64_t at, int n, int width, bool triangle, matrix out) {
+  for (int i = 0; i < n; i++) {
+    int64_t from = at + i * n;
+    int given = triangle ? i + 1 : n;
+    if (x->dtype == PN_FLOAT64)
+      memcpy(out[i], (const double *)pni_data(x) + from, (size_t)given * sizeof **out);
+    else
+      for (int j = 0; j < given; j++) out[i][j] = (double)((const float *)pni_data(x))[from + j];
+    memset(out[i] + given, 0, (size_t)(width - given) * sizeof **out);
+  }
+}
+
+/* What follows goes over vectors of columns, each of which stays in a register while the rows go by. */
+
+/* Row i of m, from column `at` on, is sum over k >= i of l[k, i] g[k]; then m is made symmetric. */
+PNI_EACH_LEVEL(product, (const double *restrict l, const double *restrict g, double *restrict m, int n), (l, g, m, n)) {
   for (int i = 0; i < n; i++)
-    for (int j = 0; j < LARGEST; j++) {
-      int k = i * n + j;
-      bool keep = j < n && (!triangle || j <= i);
-      out[i][j] = !keep                    ? 0
-                  : x->dtype == PN_FLOAT64 ? ((const double *)(const void *)p)[k]
-                                           : (double)((const float *)(const void *)p)[k];
+    for (int at = 0; at <= i; at += VECTOR) {
+      double sum[VECTOR] = {0};
+      for (int k = i; k < n; k++) {
+        double f = l[k * LARGEST + i];
+        PNI_UNROLL for (int j = 0; j < VECTOR; j++) sum[j] += f * g[k * LARGEST + at + j];
+      }
+      PNI_UNROLL for (int j = 0; j < VECTOR; j++) m[i * LARGEST + at + j] = sum[j];
     }
 }
 
-/* m = the symmetric matrix with the lower triangle of L^T G. */
-PNI_EACH_LEVEL(product, (const double *restrict l, const double *restrict g, double *restrict m, int n, int width),
-               (l, g, m, n, width)) {
+static void mirror(matrix m, int n, int width) {
   for (int i = 0; i < n; i++) {
-    double *restrict row = m + i * LARGEST;
-    for (int j = 0; j < width; j++) row[j] = 0;
-    for (int k = i; k < n; k++) {
-      double f = l[k * LARGEST + i];
-      for (int j = 0; j < width; j++) row[j] += f * g[k * LARGEST + j];
-    }
+    for (int j = i + 1; j < n; j++) m[i][j] = m[j][i];
+    for (int j = n; j < width; j++) m[i][j] = 0;
   }
-  for (int i = 0; i < n; i++)
-    for (int j = i + 1; j < n; j++) m[i * LARGEST + j] = m[j * LARGEST + i];
 }
 
 /* m = L^-T m */
-PNI_EACH_LEVEL(divide, (const double *restrict l, double *restrict m, int n, int width), (l, m, n, width)) {
-  for (int i = n - 1; i >= 0; i--) {
-    double *restrict row = m + i * LARGEST, d = l[i * LARGEST + i];
-    for (int k = i + 1; k < n; k++) {
-      double f = l[k * LARGEST + i];
-      const double *restrict other = m + k * LARGEST;
-      for (int j = 0; j < width; j++) row[j] -= f * other[j];
+PNI_EACH_LEVEL(divide, (const double *restrict l, const double *restrict inverse, double *restrict m, int n),
+               (l, inverse, m, n)) {
+  for (int at = 0; at < n; at += VECTOR)
+    for (int i = n - 1; i >= 0; i--) {
+      double row[VECTOR];
+      PNI_UNROLL for (int j = 0; j < VECTOR; j++) row[j] = m[i * LARGEST + at + j];
+      for (int k = i + 1; k < n; k++) {
+        double f = l[k * LARGEST + i];
+        PNI_UNROLL for (int j = 0; j < VECTOR; j++) row[j] -= f * m[k * LARGEST + at + j];
+      }
+      PNI_UNROLL for (int j = 0; j < VECTOR; j++) m[i * LARGEST + at + j] = row[j] * inverse[i];
     }
-    for (int j = 0; j < width; j++) row[j] /= d;
-  }
 }
 
 static void one(const T *l, const T *g, int64_t at, int n, T *out) {
-  matrix a, b, m, t;
+  matrix a, b, m;
+  double inverse[LARGEST] = {0};
   int width = (n + VECTOR - 1) / VECTOR * VECTOR;
-  load(l, at, n, true, a);
-  load(g, at, n, true, b);
-  product(a[0], b[0], m[0], n, width);
-  divide(a[0], m[0], n, width);
+  load(l, at, n, width, true, a);
+  load(g, at, n, width, true, b);
+  for (int i = 0; i < n; i++) inverse[i] = 1 / a[i][i];
+  product(a[0], b[0], m[0], n);
+  mirror(m, n, width);
+  divide(a[0], inverse, m[0], n);
   for (int i = 0; i < n; i++)
-    for (int j = 0; j < width; j++) t[i][j] = j < n ? m[j][i] : 0;
-  divide(a[0], t[0], n, width);
+    for (int j = 0; j < width; j++) b[i][j] = j < n ? m[j][i] : 0;
+  divide(a[0], inverse, b[0], n);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) {
       int64_t k = at + i * n + j;
       if (out->dtype == PN_FLOAT64)
-        ((double *)pni_data(out))[k] = 0.5 * t[j][i];
+        ((double *)pni_data(out))[k] = 0.5 * b[i][j];
       else
-        ((float *)pni_data(out))[k] = (float)(0.5 * t[j][i]);
+        ((float *)pni_data(out))[k] = (float)(0.5 * b[i][j]);
     }
 }
 

@@ -280,8 +280,14 @@ static void add_steps(pn_plan *p, const pni_schedule *l) {
 /* Elements of the steps between two looks at the clock. */
 enum { LEAN = 4096 };
 
-static int64_t elements_of(const pni_step *s) {
-  return s->kind == PNI_STEP_RUN ? s->u.run.n : s->kind == PNI_STEP_FOLD ? s->u.fold.rows * s->u.fold.n : LEAN;
+/* Or LEAN. */
+static int64_t elements_of(const pn_plan *p, const pni_step *s) {
+  if (s->kind == PNI_STEP_RUN) return s->u.run.n < LEAN ? s->u.run.n : LEAN;
+  if (s->kind != PNI_STEP_FOLD && s->kind != PNI_STEP_PREPARED) return LEAN;
+  const pni_note *note = &p->tape->note.v[s->note];
+  int64_t n = p->tape->value.v[note->out].t.numel;
+  for (int k = 0; k < note->nin && n < LEAN; k++) n += p->arg[note->first + k] ? p->arg[note->first + k]->numel : 0;
+  return n < LEAN ? n : LEAN;
 }
 
 /* They do not reach across the end of a roll. */
@@ -293,10 +299,11 @@ static void find_lean(pn_plan *p) {
       p->step[i + 1 + p->step[i].u.roll.n].lean = -1;
   for (int64_t i = p->nstep - 1; i >= 0; i--) {
     pni_step *s = &p->step[i];
-    int64_t n = elements_of(s);
+    int64_t n = elements_of(p, s);
     bool joins = !end && sum + n < LEAN;
     end = s->lean < 0;
     s->lean = n >= LEAN ? 0 : joins ? s[1].lean + 1 : 1;
+    s->elements = (int)n;
     sum = joins ? sum + n : n;
   }
 }

@@ -69,7 +69,8 @@ pn_status pni_group_run(pn_context *c, const pni_group *g);
 typedef struct pni_step {
   int kind;
   int note;
-  int lean; /* this many steps from here on look at nothing but addresses and have few elements; 0: this one is none */
+  int lean;     /* so many steps from here on compute, without a scope, and have few elements; 0: this one is none */
+  int elements; /* of a lean step */
   union {
     struct { /* RUN: one inner loop */
       pni_map_kernel row;

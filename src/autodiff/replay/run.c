@@ -66,9 +66,8 @@ static bool leaves(pn_plan *p, const pni_step *s, int64_t n) {
   pn_context *c = p->watch.c;
   if (pni_is_cancelled(c)) return pni_check_cancel(c) != PN_OK;
   if (!pni_deadline(c) || s->kind == PNI_STEP_ROLL) return false;
-  int64_t work = s->kind <= PNI_STEP_FOLD ? 0 : PNI_LOOK;
-  for (int64_t i = 0; i < n && work < PNI_LOOK; i++, s++)
-    work += STEP + ELEMENT * (s->kind == PNI_STEP_RUN ? s->u.run.n : s->u.fold.rows * s->u.fold.n);
+  int64_t work = s->kind == PNI_STEP_RUN ? STEP + ELEMENT * s->u.run.n : PNI_LOOK;
+  for (int64_t i = 0; i < n && s->lean; i++, s++) work = (i ? work : 0) + STEP + ELEMENT * s->elements;
   return pni_watch_check(&p->watch, work) != PN_OK;
 }
 
@@ -77,13 +76,19 @@ static void fold(const pni_step *s) {
   pni_scale_fold(s->u.fold.dtype, s->u.fold.scale, s->u.fold.p[0], s->u.fold.rows);
 }
 
-/* n lean steps. */
-static void run_lean(const pni_step *s, int64_t n) {
-  for (; n > 0; n--, s++)
+/* n lean steps; *done: those that have not failed. */
+static pn_status run_lean(pn_context *c, const pni_step *s, int64_t n, int64_t *done) {
+  pn_status status = PN_OK;
+  const pni_step *first = s, *end = s + n;
+  for (; s < end; s++)
     if (s->kind == PNI_STEP_RUN)
       s->u.run.row(s->u.run.data, s->u.run.n, s->u.run.p, s->u.run.stride);
-    else
+    else if (s->kind == PNI_STEP_FOLD)
       fold(s);
+    else if ((status = s->u.prepared.run(c, s->u.prepared.p)) != PN_OK)
+      break;
+  *done += s - first;
+  return status;
 }
 
 static pn_status one(pn_context *c, const pn_plan *p, const pni_step *s) {
@@ -151,8 +156,7 @@ static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end
       break;
     }
     if (lean) {
-      i += lean;
-      run_lean(s, lean);
+      status = run_lean(c, s, lean, &i);
       continue;
     }
     if (s->kind == PNI_STEP_ROLL) {

@@ -61,6 +61,16 @@ static reader reader_of(const pni_density_kernel *k, int dtype, int input) {
   return (reader){sizeof(float), k->in_double, k->in_double ? widen : gather_f32};
 }
 
+/* The only elements of the first `inputs` inputs: where they lie. */
+static void only(int inputs, char *const *p, const int64_t *s, pni_piece *piece) {
+  piece->n = 1;
+  piece->first = true;
+  for (int i = 0; i < inputs; i++) {
+    piece->in[i] = p[i + 1];
+    piece->one[i] = s[i + 1] == 0;
+  }
+}
+
 /* The next n elements of the first `inputs` inputs, in room where they cannot be read in place. */
 static void turn(const pni_density_kernel *k, int dtype, int inputs, int64_t at, int64_t n, char *const *p,
                  const int64_t *s, double (*room)[PNI_KERNEL_PIECE], pni_piece *piece) {
@@ -69,7 +79,7 @@ static void turn(const pni_density_kernel *k, int dtype, int inputs, int64_t at,
   for (int i = 0; i < inputs; i++) {
     const reader r = reader_of(k, dtype, i);
     const char *from = p[i + 1] + at * s[i + 1] * r.size;
-    bool place = (s[i + 1] == 1 || (n == 1 && at == 0)) && !r.copy;
+    bool place = s[i + 1] == 1 && !r.copy;
     piece->in[i] = place ? (const void *)from : room[i];
     piece->one[i] = s[i + 1] == 0;
     if (!place && (at == 0 || s[i + 1] != 0)) r.gather(from, s[i + 1], n, room[i]);
@@ -84,7 +94,10 @@ void pni_density_value(const pni_density_kernel *k, int dtype, const void *data,
   pni_piece piece = {.dtype = convert ? PN_FLOAT64 : dtype, .ints = data, .real = data, .kept = kept};
   for (int64_t at = 0; at < n; at += PNI_KERNEL_PIECE) {
     void *out = p[0] + at * size;
-    turn(k, dtype, k->inputs, at, n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE, p, s, room, &piece);
+    if (n == 1 && !k->in_double)
+      only(k->inputs, p, s, &piece);
+    else
+      turn(k, dtype, k->inputs, at, n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE, p, s, room, &piece);
     k->value[dtype](&piece, convert ? result : out);
     if (convert) narrow(result, 1, piece.n, out);
   }
@@ -106,7 +119,10 @@ void pni_density_slopes(const pni_density_kernel *k, int dtype, const void *data
       out[i] = convert ? (void *)result[i] : to;
       to += apart;
     }
-    turn(k, dtype, k->inputs + 1, at, n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE, p, s, room, &piece);
+    if (n == 1 && !k->in_double)
+      only(k->inputs + 1, p, s, &piece);
+    else
+      turn(k, dtype, k->inputs + 1, at, n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE, p, s, room, &piece);
     k->slopes[dtype](&piece, out);
     for (int i = 0; convert && i < k->inputs; i++)
       if (out[i]) narrow(out[i], 1, piece.n, place[i]);

@@ -1,5 +1,5 @@
 /*
-** lapack_real.h: lapack.h for one type, included with REAL, LAPACK(name), BLAS(name), TABLE, NORMAL_MIN.
+** lapack_real.h: lapack.h for one type, included with REAL, LAPACK(name), BLAS(name), TABLE, NORMAL_MIN, SQRT.
 ** A row-major matrix is LAPACK's transposed one, which symmetric and triangular problems only see as the
 ** other triangle; so copies are made for LU (to exchange rows, not columns) and QR alone.
 */
@@ -51,8 +51,29 @@ static bool finite_elements(pni_matrix x, int triangle) {
   return sum == 0;
 }
 
+/* Small ones by rows: what calls of LAPACK cost is more than they. */
+enum { SMALL = 24 };
+static int small_cholesky(REAL *a, int n) {
+  for (int k = 0; k < n; k++) {
+    REAL *row = a + k * n, pivot = row[k];
+    if (!(pivot > 0)) return k + 1;
+    row[k] = SQRT(pivot);
+    REAL inverse = 1 / row[k];
+    for (int j = k + 1; j < n; j++) row[j] *= inverse;
+    for (int i = k + 1; i < n; i++)
+      for (int j = i; j < n; j++) a[i * n + j] -= row[i] * row[j];
+  }
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < i; j++) {
+      a[i * n + j] = a[j * n + i];
+      a[j * n + i] = 0;
+    }
+  return 0;
+}
+
 static int cholesky(void *a_, int n) {
   REAL *a = a_;
+  if (n <= SMALL) return small_cholesky(a, n);
   int info = LAPACK(potrf)(LAPACK_COL_MAJOR, 'U', n, a, n);
   for (int i = 0; i < n; i++) memset(a + (size_t)i * (size_t)n + i + 1, 0, (size_t)(n - i - 1) * sizeof *a);
   return info;
