@@ -77,20 +77,30 @@ static void mirror(matrix m, int n, int width) {
   }
 }
 
-/* m = L^-T m */
-PNI_EACH_LEVEL(divide, (const double *restrict l, const double *restrict inverse, double *restrict m, int n),
-               (l, inverse, m, n)) {
-  for (int at = 0; at < n; at += VECTOR)
-    for (int i = n - 1; i >= 0; i--) {
-      double row[VECTOR];
-      PNI_UNROLL for (int j = 0; j < VECTOR; j++) row[j] = m[i * LARGEST + at + j];
-      for (int k = i + 1; k < n; k++) {
-        double f = l[k * LARGEST + i];
-        PNI_UNROLL for (int j = 0; j < VECTOR; j++) row[j] -= f * m[k * LARGEST + at + j];
-      }
-      PNI_UNROLL for (int j = 0; j < VECTOR; j++) m[i * LARGEST + at + j] = row[j] * inverse[i];
-    }
+/* Columns at .. at + width - 1 of m = L^-T m, from row `last` on. */
+#define COLUMNS(width)                                                                                                 \
+  for (int i = n - 1; i >= last; i--) {                                                                                \
+    double row[width];                                                                                                 \
+    PNI_UNROLL for (int j = 0; j < width; j++) row[j] = m[i * LARGEST + at + j];                                       \
+    for (int k = i + 1; k < n; k++) {                                                                                  \
+      double f = l[k * LARGEST + i];                                                                                   \
+      PNI_UNROLL for (int j = 0; j < width; j++) row[j] -= f * m[k * LARGEST + at + j];                                \
+    }                                                                                                                  \
+    PNI_UNROLL for (int j = 0; j < width; j++) m[i * LARGEST + at + j] = row[j] * inverse[i];                          \
+  }
+/* Two vectors at a time: each waits for what it has just computed. `lower`: rows above the diagonal are not wanted. */
+PNI_EACH_LEVEL(divide,
+               (const double *restrict l, const double *restrict inverse, double *restrict m, int n, bool lower),
+               (l, inverse, m, n, lower)) {
+  for (int at = 0; at < n; at += 2 * VECTOR) {
+    int last = lower ? at : 0;
+    if (at + VECTOR < n)
+      COLUMNS(2 * VECTOR)
+    else
+      COLUMNS(VECTOR)
+  }
 }
+#undef COLUMNS
 
 static void one(const T *l, const T *g, int64_t at, int n, T *out) {
   matrix a, b, m;
@@ -101,17 +111,17 @@ static void one(const T *l, const T *g, int64_t at, int n, T *out) {
   for (int i = 0; i < n; i++) inverse[i] = 1 / a[i][i];
   product(a[0], b[0], m[0], n);
   mirror(m, n, width);
-  divide(a[0], inverse, m[0], n);
+  divide(a[0], inverse, m[0], n, false);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < width; j++) b[i][j] = j < n ? m[j][i] : 0;
-  divide(a[0], inverse, b[0], n);
+  divide(a[0], inverse, b[0], n, true);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) {
       int64_t k = at + i * n + j;
       if (out->dtype == PN_FLOAT64)
-        ((double *)pni_data(out))[k] = 0.5 * b[i][j];
+        ((double *)pni_data(out))[k] = 0.5 * (j <= i ? b[i][j] : b[j][i]);
       else
-        ((float *)pni_data(out))[k] = (float)(0.5 * b[i][j]);
+        ((float *)pni_data(out))[k] = (float)(0.5 * (j <= i ? b[i][j] : b[j][i]));
     }
 }
 
