@@ -1,5 +1,5 @@
--- The gradient of Cholesky factors: the kernel for few small matrices is the formula of builders, which gradients that are
--- differentiated again use; and distances of one vector those of many.
+-- The gradient of Cholesky factors: the kernel for few small matrices is the formula of builders, which gradients that
+-- are differentiated again use; and distances of one vector those of many.
 local pn = require "penumbra"
 
 local NEAR = { float64 = 1e-12, float32 = 1e-4 }

@@ -46,7 +46,8 @@ describe("lean steps", function()
 
       it(("of %d rows give the eager bits, %s"):format(n, dtype), function()
         pn.seed(n)
-        local x, y, r = pn.randn({ n, n < 100 and n or 2 }, o), pn.randn({ n, 1 }, o), pn.randn({ n < 100 and n or 2 }, o)
+        local k = n < 100 and n or 2
+        local x, y, r = pn.randn({ n, k }, o), pn.randn({ n, 1 }, o), pn.randn({ k }, o)
         check(function(a, b, v)
           local e = (a - b) * v
           local u = n < 100 and e + a:t() or e

@@ -1,5 +1,5 @@
--- Normal sites whose means are linear in the latent variables: the compiled density and gradient, which keep of the data
--- what they come to, are the eager ones, which walk over the data; what is no such site goes its own way.
+-- Normal sites whose means are linear in the latent variables: the compiled density and gradient, which keep of the
+-- data what they come to, are the eager ones, which walk over the data; what is no such site goes its own way.
 local pn = require "penumbra"
 local core = require "penumbra.core"
 local dist = pn.dist
@@ -11,8 +11,8 @@ local function near(got, want, tolerance, what)
   assert(gap <= tolerance * (1 + want:abs():max():item()), ("%s differs by %g"):format(what, gap))
 end
 
--- The compiled sum of log N(y; loc(v...), scale) over constants y and its gradients in the numbers v and the scale, beside
--- the eager ones. Returns the plan.
+-- The compiled sum of log N(y; loc(v...), scale) over constants y and its gradients in the numbers v and the scale,
+-- beside the eager ones. Returns the plan.
 local function check(loc, y, scale, v, dtype)
   local function f(s, ...)
     local lp = core.sum_log_prob(dist.normal(loc(...), s):log_prob(y))

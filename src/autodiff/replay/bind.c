@@ -7,6 +7,7 @@
 ** of the plan may change (a function's arguments keep their values while it runs). Results never alias anything: only
 ** what a step computes is bound, and to one result each.
 */
+#include "bind.h"
 #include "turn.h"
 
 /* Smaller ones are copied: as fast, and nothing is to be moved. */

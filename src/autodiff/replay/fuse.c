@@ -155,8 +155,8 @@ static space run_of(int64_t elements) {
   return (space){.elements = elements, .cols = elements, .jump = elements, .size = 1};
 }
 
-/* Members of a group that fits into a tile, each of them one run, are steps by themselves: the memory between them is as
- * near, and nothing has to be cut up. */
+/* Members of a group that fits into a tile, each of them one run, are steps by themselves: the memory between them is
+ * as near, and nothing has to be cut up. */
 static void close_group(pni_schedule *s, gathering *g) {
   bool apart = g->n == 1 || (g->straight && g->space.elements <= tile_of(&g->space));
   for (int i = g->first; g->n && apart && i <= g->last; i++)

@@ -5,6 +5,7 @@
 ** first fit in the order of the steps. Large inputs and results need none (bind.c).
 */
 #include <string.h>
+#include "bind.h"
 #include "roll.h"
 #include "turn.h"
 

@@ -113,24 +113,6 @@ typedef struct pni_step {
   } u;
 } pni_step;
 
-/* ---- bind.c: inputs and results where they lie ---- */
-
-/* A value without a place in the arena: an input that is read where the caller has it, or a result that is computed
- * in the tensor that the caller gets. */
-typedef struct pni_bound {
-  int value;
-  int out;        /* number of the result, -1: an input, with the value's number */
-  char *at;       /* its memory in the last run; of no meaning between runs */
-  ptrdiff_t move; /* from there to its memory in this run */
-} pni_bound;
-
-/* A place that holds an address within a bound value's memory, or a step that was prepared with such addresses. */
-typedef struct pni_patch {
-  int bound;
-  char **at; /* NULL: step */
-  pni_step *step;
-} pni_patch;
-
 /* ---- plan.c and fuse.c: from tape to plan ---- */
 
 typedef struct pni_schedule {
@@ -170,9 +152,9 @@ struct pn_plan {
   int64_t prepared_cap;
   int *out;
   int nout;
-  pni_bound *bound;
+  struct pni_bound *bound; /* bind.h */
   int nbound, bound_cap;
-  pni_patch *patch;
+  struct pni_patch *patch;
   int64_t npatch, patch_cap;
   struct pni_shift *shift; /* what moves in rolls (turn.h) */
   int64_t nshift, shift_cap;
@@ -200,13 +182,5 @@ pn_status pni_plan_call_each(pn_context *c, pn_plan *p, const double *const *in,
 pn_status pni_plan_run_into(pn_context *c, pn_plan *p, pn_tensor *const *in, pn_tensor *const *out);
 /* Do the input and the results fit pni_plan_call: one input of n float64, results of n_out[k] float64? */
 bool pni_plan_is_plain(const pn_plan *p, int64_t n, int nout, const int64_t *n_out);
-
-/* Chooses the values that are bound. */
-pn_status pni_bind_choose(pn_context *c, pn_plan *p, const pni_schedule *s);
-/* Notes where the steps, which are complete, hold addresses of bound values. */
-pn_status pni_bind_steps(pn_context *c, pn_plan *p);
-/* Before a run: bound values get the memory of in and of the results, which stand in the scope from `first` on.
- * Copies that are made are scoped. */
-pn_status pni_bind(pn_context *c, pn_plan *p, pn_tensor *const *in, size_t first);
 
 #endif

@@ -28,8 +28,8 @@ pn_status pni_record_effect(pn_context *c, const pni_effect *effect, void *objec
 
 /* Does a capture go on that records what is done as it is, rather than one example of a batch? */
 bool pni_record_is_plain(const pn_context *c);
-/* t is to be needed no more by what has used it: checks of t alone (PNI_OP_CHECK) are made for that sake no longer, each
- * of the n tensors is checked in its place. */
+/* t is to be needed no more by what has used it: checks of t alone (PNI_OP_CHECK) are made for that sake no longer,
+ * each of the n tensors is checked in its place. */
 pn_status pni_record_check_instead(pn_context *c, const pn_tensor *t, int n, pn_tensor *const *instead);
 
 /* Is t an input of the capture or computed in it, in a way that varies? */

@@ -5,6 +5,7 @@
 ** warmed up leaves as it is.
 */
 #include <string.h>
+#include "bind.h"
 #include "turn.h"
 
 static bool same_shape(const pn_tensor *a, const pn_tensor *b) {
