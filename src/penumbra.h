@@ -1375,7 +1375,7 @@ PN_API pn_status pn_vmap_begin(pn_context *c, int n, pn_tensor *const *in, const
 /* Ends it, also on failure (pn_capture_cancel ends it without results): out[k] [N, shape of result[k]...], scoped; of
  * no meaning on failure. PN_STATE, PN_NOMEM, and any failure of the operations. */
 PN_API pn_status pn_vmap_end(pn_context *c, int n, pn_tensor *const *result, pn_tensor **out);
-/* Number of steps of a replay, those of a loop counted once. */
+/* Number of steps of a replay, those of a loop counted once, small ones that follow one another together. */
 PN_API int pn_plan_num_steps(const pn_plan *p);
 /* Number of loops. What a capture notes over and over (32 times or more), with operands that move on evenly from time
  * to time, becomes a loop: the size of the plan does not depend on how long it is, and results are the same bits. */

@@ -73,7 +73,7 @@ local harmless = set [[
   is is_network module sequential mlp residual concat recurrent
   biject_to expanded masked mixture transformed product_of_experts panel renyi
   kl_monte_carlo jensen_shannon_monte_carlo chain random normal multivariate_normal
-  kl_mixture kl_gate kl_bernoulli_inverse geometric_mean kl_path kl_gaussian_chain kl_markov_chain
+  sum_log_prob kl_mixture kl_gate kl_bernoulli_inverse geometric_mean kl_path kl_gaussian_chain kl_markov_chain
   mixture_cdf mixture_log_prob mixture_quantile
   batches holdout series
   apply num_states expected_log log_factor log_normaliser to_distribution of product scalar tempered compile

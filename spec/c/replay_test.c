@@ -67,7 +67,7 @@ static void training(pn_dtype dtype) {
     pn_scope_close(e, einner);
   }
   CHECK(memcmp(pn_tensor_data(m.w), pn_tensor_data(n.w), 15 * pn_dtype_size(dtype)) == 0);
-  CHECK(pn_plan_num_steps(plan) > 5 && pn_plan_memory(plan) > 0);
+  CHECK(pn_plan_num_steps(plan) > 0 && pn_plan_memory(plan) > 0);
   pn_plan_unref(plan);
   pn_optim_unref(m.opt);
   pn_optim_unref(n.opt);

@@ -30,9 +30,11 @@ void bs_free_error_msg(char *error_msg) {
 }
 
 int bridge_check(char **error, const char *where, const char *names, int n, const void *const *arguments) {
-  for (int k = 0; k < n; k++, names += strcspn(names, " ") + 1)
-    if (!arguments[k]) return bridge_fail(error, where, "%.*s must not be NULL", (int)strcspn(names, " "), names);
-  return 0;
+  int k = 0;
+  while (k < n && arguments[k]) k++;
+  if (k == n) return 0;
+  for (; k > 0; k--) names += strcspn(names, " ") + 1;
+  return bridge_fail(error, where, "%.*s must not be NULL", (int)strcspn(names, " "), names);
 }
 
 void bridge_append(bridge_text *t, const char *format, ...) {

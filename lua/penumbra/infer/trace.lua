@@ -24,7 +24,7 @@ local function reduced(m, site)
     end
     lp = #axes > 0 and lp:sum(axes) or lp
   elseif lp:ndim() > 0 then
-    lp = lp:sum()
+    lp = core.sum_log_prob(lp)
   end
   return scale ~= 1 and lp * scale or lp
 end

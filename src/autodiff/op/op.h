@@ -23,11 +23,6 @@ typedef struct pni_op pni_op;
 /* Reduces each of `rows` runs of n adjacent elements, one after the other, to one. */
 typedef void (*pni_fold)(const void *x, int64_t rows, int64_t n, void *out);
 
-/* What a row decides once for all replays of a call. */
-typedef struct pni_prepared {
-  pni_product product;
-} pni_prepared;
-
 /* One application: what infer, view and eval see. */
 typedef struct pni_call {
   const pni_op *op;
@@ -35,6 +30,15 @@ typedef struct pni_call {
   int nin;
   const pni_attr *attr; /* never NULL inside an op */
 } pni_call;
+
+/* What a row decides once for all replays of a call. */
+typedef union pni_prepared {
+  pni_product product;
+  struct { /* that the call, which stays, has a short way */
+    pni_call call;
+    pn_tensor *out;
+  } plain;
+} pni_prepared;
 
 enum {
   PNI_OP_ELEMENTWISE = 1, /* result is the broadcast of the inputs; gradients are summed back */

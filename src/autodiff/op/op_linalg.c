@@ -1,7 +1,6 @@
 /*
-** op_linalg.c: Cholesky factors, triangular and general systems, determinants, over batches. Gradients are
-** those of Giles (2008), "Collected matrix derivative results for forward and reverse mode algorithmic
-** differentiation", and Murray (2016), "Differentiation of the Cholesky decomposition", arXiv:1602.07527.
+** op_linalg.c: triangular and general systems, determinants, over batches. Gradients are those of Giles (2008),
+** "Collected matrix derivative results for forward and reverse mode algorithmic differentiation".
 */
 #include "op.h"
 #include "../../tensor/lapack/linalg.h"
@@ -31,24 +30,6 @@ static pn_status infer_scalar(C *c, const pni_call *call, pni_spec *out) {
   out->ndim -= 2;
   return PN_OK;
 }
-
-/* ---- cholesky ---- */
-
-static pn_status eval_cholesky(C *c, const pni_call *call, T *out) {
-  return pni_linalg(c, "cholesky", PNI_PATH_CHOICE, PNI_LANE_CHOLESKY, 0, call->in[0], NULL, out);
-}
-
-/* With M = L^T tril(G) and S the symmetric matrix that has the lower triangle of M:
- * dA = L^-T S L^-1 / 2. */
-static T *vjp_cholesky(C *c, T *l, T *g, int k) {
-  (void)k;
-  T *m = pn_matmul(c, mt(c, l), pn_tril(c, g, 0));
-  T *s = pn_add(c, pn_tril(c, m, 0), mt(c, pn_tril(c, m, -1)));
-  T *half = pn_solve_triangular(c, l, s, 0, 1);
-  return pn_mul(c, mt(c, pn_solve_triangular(c, l, mt(c, half), 0, 1)), pni_like(c, l, 0.5));
-}
-
-T *pn_cholesky(C *c, T *x) { return pni_apply1(c, &pni_op_cholesky, x, NULL); }
 
 /* ---- systems: b is [..., n, k], or [n] ---- */
 
@@ -213,15 +194,6 @@ T *pn_det(C *c, T *x) { return pni_apply1(c, &pni_op_det, x, NULL); }
 T *pn_det_sign(C *c, T *x) { return pni_apply1(c, &pni_op_det_sign, x, NULL); }
 
 /* ---- rows ---- */
-
-const pni_op pni_op_cholesky = {.name = "cholesky",
-                                .args = "x:t",
-                                .doc =
-                                    "lower triangle L with L L^T = (x + x^T) / 2: [..., n, n] -> [..., n, n]; x must "
-                                    "be positive definite; nil, message, code if not",
-                                .infer = infer_square,
-                                .eval = eval_cholesky,
-                                .vjp = vjp_cholesky};
 
 const pni_op pni_op_solve_triangular = {
     .name = "solve_triangular",

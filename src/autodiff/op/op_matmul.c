@@ -41,8 +41,8 @@ static pn_status eval_matmul(pn_context *c, const pni_call *call, pn_tensor *out
 }
 
 static bool prepare_matmul(const pni_call *call, pn_tensor *out, pni_prepared *p) {
-  if (call->in[0]->ndim < 2 || call->in[1]->ndim < 2) return false;
-  return pni_product_prepare(call->in[0], call->in[1], NULL, out, &p->product);
+  pn_tensor x = as_matrix(call->in[0], true), y = as_matrix(call->in[1], false);
+  return pni_product_prepare(&x, &y, NULL, out, &p->product);
 }
 
 static pn_status run_matmul(pn_context *c, const pni_prepared *p) { return pni_product_run(c, &p->product); }

@@ -7,6 +7,7 @@
 ** of the plan may change (a function's arguments keep their values while it runs). Results never alias anything: only
 ** what a step computes is bound, and to one result each.
 */
+#include "bind.h"
 #include "turn.h"
 
 /* Smaller ones are copied: as fast, and nothing is to be moved. */
@@ -83,6 +84,9 @@ static void note_all(pn_plan *p) {
     switch (s->kind) {
     case PNI_STEP_RUN:
       for (int k = 0; k < operands(note); k++) note_place(p, operand(p, note, k), &s->u.run.p[k]);
+      break;
+    case PNI_STEP_FOLD:
+      for (int k = 0; k < 2; k++) note_place(p, operand(p, note, k), &s->u.fold.p[k]);
       break;
     case PNI_STEP_LOOP:
       for (int k = 0; k < operands(note); k++) note_place(p, operand(p, note, k), &s->u.loop.nest->base[k]);

@@ -101,6 +101,7 @@ static bool straight(const pni_loop *l, int k, const pn_tensor *t, const pn_tens
 /* The group that is being gathered. */
 typedef struct {
   int first, last, n;
+  bool straight; /* each operation is one run */
   space space;
 } gathering;
 
@@ -154,9 +155,13 @@ static space run_of(int64_t elements) {
   return (space){.elements = elements, .cols = elements, .jump = elements, .size = 1};
 }
 
+/* Members of a group that fits into a tile, each of them one run, are steps by themselves: the memory between them is
+ * as near, and nothing has to be cut up. */
 static void close_group(pni_schedule *s, gathering *g) {
-  if (g->n > 1) s->until[g->first] = g->last;
-  if (g->n == 1) s->group[g->first] = -1;
+  bool apart = g->n == 1 || (g->straight && g->space.elements <= tile_of(&g->space));
+  for (int i = g->first; g->n && apart && i <= g->last; i++)
+    if (s->group[i] == g->first) s->group[i] = -1;
+  if (g->n > 1 && !apart) s->until[g->first] = g->last;
   g->n = 0;
 }
 
@@ -195,9 +200,10 @@ static void gather(const pn_plan *p, pni_schedule *s) {
     if (g.n && (!fits || !joins(p, s, &g, note, &l))) close_group(s, &g);
     if (!fits) continue;
     if (!g.n) {
-      g = (gathering){.first = i, .space = run_of(pni_count(l.ndim, l.shape))};
+      g = (gathering){.first = i, .straight = true, .space = run_of(pni_count(l.ndim, l.shape))};
       hold_nest(&g.space, &l);
     }
+    g.straight &= l.ndim <= 1;
     add_member(p, s, &g, i);
   }
   close_group(s, &g);
@@ -394,14 +400,17 @@ static place place_of(const pni_group *g, const tile *t) {
   return g->rows > g->jump ? (place){t->row / g->jump, t->row % g->jump} : (place){0, t->row};
 }
 
-/* n reduced rows. */
-static void scale_rows(const pni_member *m, char *out, int64_t n) {
-  if (m->scale == 0) return;
+void pni_scale_fold(int dtype, double scale, char *out, int64_t n) {
+  if (scale == 0) return;
   for (int64_t r = 0; r < n; r++)
-    if (m->op[0].size == sizeof(double))
-      ((double *)(void *)out)[r] *= m->scale;
+    if (dtype == PN_FLOAT64)
+      ((double *)(void *)out)[r] *= scale;
     else
-      ((float *)(void *)out)[r] = (float)((double)((float *)(void *)out)[r] * m->scale);
+      ((float *)(void *)out)[r] = (float)((double)((float *)(void *)out)[r] * scale);
+}
+
+static void scale_rows(const pni_member *m, char *out, int64_t n) {
+  pni_scale_fold(m->op[0].size == sizeof(double) ? PN_FLOAT64 : PN_FLOAT32, m->scale, out, n);
 }
 
 static void run_fold(const pni_group *g, const pni_member *m, const tile *t, char *scratch) {

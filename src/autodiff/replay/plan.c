@@ -5,6 +5,7 @@
 ** first fit in the order of the steps. Large inputs and results need none (bind.c).
 */
 #include <string.h>
+#include "bind.h"
 #include "roll.h"
 #include "turn.h"
 
@@ -49,7 +50,8 @@ static void find_lives(const pn_plan *p, pni_schedule *l) {
   for (int64_t i = tape->note.n - 1; i >= 0; i--) {
     const pni_note *note = &tape->note.v[i];
     bool part = note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_PART;
-    bool keep = part || !note->op || note->rng || note->op->flags & PNI_OP_CHECK || l->last[note->out] >= 0;
+    bool spare = note->spare && l->last[tape->edge.v[note->first]] < 0;
+    bool keep = part || !note->op || note->rng || (note->op->flags & PNI_OP_CHECK && !spare) || l->last[note->out] >= 0;
     if (!keep) continue;
     l->needed[i] = 1;
     if (part) use_at(tape, l, note->out, i);
@@ -210,6 +212,18 @@ static pni_step map_step(pn_plan *p, const pni_note *note, pni_loop **nest) {
   return s;
 }
 
+/* A reduction of rows that is no member of a group. */
+static bool fold_step(pn_plan *p, const pni_note *note, pni_step *s) {
+  int64_t n;
+  double scale;
+  pni_fold fold = pni_fold_of(p, note, &n, &scale);
+  if (!fold || p->arg[note->first]->numel > PNI_RUN) return false;
+  pn_tensor *x = p->arg[note->first], *out = &p->tape->value.v[note->out].t;
+  *s = (pni_step){.kind = PNI_STEP_FOLD,
+                  .u.fold = {fold, x->numel / n, n, scale, {pni_data(out), pni_data(x)}, out->dtype}};
+  return true;
+}
+
 static pni_step eval_step(pn_plan *p, const pni_note *note) {
   pni_step s = {.kind = PNI_STEP_EVAL};
   pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
@@ -258,9 +272,40 @@ static void add_steps(pn_plan *p, const pni_schedule *l) {
       *s = (pni_step){.kind = PNI_STEP_DRAW, .u.draw.out = &tape->value.v[note->out].t};
     else if (l->group[i] == i)
       *s = pni_group_step(p, l, (int)i, &member);
-    else
+    else if (!fold_step(p, note, s))
       *s = is_map(note) ? map_step(p, note, &nest) : product_step(p, note, &prepared);
     s->note = (int)i;
+  }
+}
+
+/* Elements of the steps between two looks at the clock. */
+enum { LEAN = 4096 };
+
+/* Or LEAN. */
+static int64_t elements_of(const pn_plan *p, const pni_step *s) {
+  if (s->kind == PNI_STEP_RUN) return s->u.run.n < LEAN ? s->u.run.n : LEAN;
+  if (s->kind != PNI_STEP_FOLD && s->kind != PNI_STEP_PREPARED) return LEAN;
+  const pni_note *note = &p->tape->note.v[s->note];
+  int64_t n = p->tape->value.v[note->out].t.numel;
+  for (int k = 0; k < note->nin && n < LEAN; k++) n += p->arg[note->first + k] ? p->arg[note->first + k]->numel : 0;
+  return n < LEAN ? n : LEAN;
+}
+
+/* They do not reach across the end of a roll. */
+static void find_lean(pn_plan *p) {
+  int64_t sum = LEAN;
+  bool end = true;
+  for (int64_t i = 0; i < p->nstep; i++)
+    if (p->step[i].kind == PNI_STEP_ROLL && i + 1 + p->step[i].u.roll.n < p->nstep)
+      p->step[i + 1 + p->step[i].u.roll.n].lean = -1;
+  for (int64_t i = p->nstep - 1; i >= 0; i--) {
+    pni_step *s = &p->step[i];
+    int64_t n = elements_of(p, s);
+    bool joins = !end && sum + n < LEAN;
+    end = s->lean < 0;
+    s->lean = n >= LEAN ? 0 : joins ? s[1].lean + 1 : 1;
+    s->elements = (int)n;
+    sum = joins ? sum + n : n;
   }
 }
 
@@ -278,6 +323,7 @@ static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
   p->prepared = pni_alloc_array(c, p->prepared_cap, sizeof *p->prepared);
   if (!p->step || !p->nest || !p->member || !p->prepared) return c->status;
   add_steps(p, l);
+  find_lean(p);
   return pni_group_parts(c, p) || pni_bind_steps(c, p) ? c->status : pni_turn_steps(c, p);
 }
 
@@ -391,6 +437,12 @@ void pn_plan_unref(pn_plan *p) {
   if (p && --p->refs == 0) destroy(p);
 }
 
-int pn_plan_num_steps(const pn_plan *p) { return p ? (int)(p->nstep - p->tape->roll.n) : 0; }
+/* Lean ones that follow one another are one. */
+int pn_plan_num_steps(const pn_plan *p) {
+  int n = 0;
+  for (int64_t i = 0; p && i < p->nstep; i += p->step[i].lean ? p->step[i].lean : 1)
+    n += p->step[i].kind != PNI_STEP_ROLL;
+  return n;
+}
 int pn_plan_num_loops(const pn_plan *p) { return p ? (int)p->tape->roll.n : 0; }
 size_t pn_plan_memory(const pn_plan *p) { return p ? p->arena_bytes + p->part_bytes : 0; }

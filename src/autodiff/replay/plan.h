@@ -11,8 +11,9 @@
 /* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
 enum { PNI_RUN = 32768 };
 
-enum { /* (the first three only compute) */
+enum { /* (the first four only compute; the first two look at nothing but addresses) */
        PNI_STEP_RUN,
+       PNI_STEP_FOLD,
        PNI_STEP_LOOP,
        PNI_STEP_GROUP,
        PNI_STEP_PREPARED,
@@ -68,6 +69,8 @@ pn_status pni_group_run(pn_context *c, const pni_group *g);
 typedef struct pni_step {
   int kind;
   int note;
+  int lean;     /* so many steps from here on compute, without a scope, and have few elements; 0: this one is none */
+  int elements; /* of a lean step */
   union {
     struct { /* RUN: one inner loop */
       pni_map_kernel row;
@@ -75,6 +78,13 @@ typedef struct pni_step {
       int64_t n, stride[PNI_OPERANDS];
       char *p[PNI_OPERANDS];
     } run;
+    struct { /* FOLD: a reduction of rows */
+      pni_fold fold;
+      int64_t rows, n;
+      double scale; /* of the reduced, 0: none */
+      char *p[2];   /* result, rows */
+      int dtype;
+    } fold;
     struct { /* LOOP: a nest */
       pni_map_kernel row;
       void *data;
@@ -103,24 +113,6 @@ typedef struct pni_step {
   } u;
 } pni_step;
 
-/* ---- bind.c: inputs and results where they lie ---- */
-
-/* A value without a place in the arena: an input that is read where the caller has it, or a result that is computed
- * in the tensor that the caller gets. */
-typedef struct pni_bound {
-  int value;
-  int out;        /* number of the result, -1: an input, with the value's number */
-  char *at;       /* its memory in the last run; of no meaning between runs */
-  ptrdiff_t move; /* from there to its memory in this run */
-} pni_bound;
-
-/* A place that holds an address within a bound value's memory, or a step that was prepared with such addresses. */
-typedef struct pni_patch {
-  int bound;
-  char **at; /* NULL: step */
-  pni_step *step;
-} pni_patch;
-
 /* ---- plan.c and fuse.c: from tape to plan ---- */
 
 typedef struct pni_schedule {
@@ -136,6 +128,8 @@ typedef struct pni_schedule {
 bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_map_kernel *row, void **data);
 /* The kernel of a reduction whose rows, of *n elements, lie one after the other; NULL if the note is none. */
 pni_fold pni_fold_of(const pn_plan *p, const pni_note *note, int64_t *n, double *scale);
+/* n results of a reduction times `scale`, 0: as they are. */
+void pni_scale_fold(int dtype, double scale, char *out, int64_t n);
 /* Fills group and slot. The values have their geometry; addresses do not matter yet. */
 void pni_fuse(const pn_plan *p, pni_schedule *s);
 /* Gives the groups, which are complete, memory for sums of pieces. */
@@ -158,9 +152,9 @@ struct pn_plan {
   int64_t prepared_cap;
   int *out;
   int nout;
-  pni_bound *bound;
+  struct pni_bound *bound; /* bind.h */
   int nbound, bound_cap;
-  pni_patch *patch;
+  struct pni_patch *patch;
   int64_t npatch, patch_cap;
   struct pni_shift *shift; /* what moves in rolls (turn.h) */
   int64_t nshift, shift_cap;
@@ -188,13 +182,5 @@ pn_status pni_plan_call_each(pn_context *c, pn_plan *p, const double *const *in,
 pn_status pni_plan_run_into(pn_context *c, pn_plan *p, pn_tensor *const *in, pn_tensor *const *out);
 /* Do the input and the results fit pni_plan_call: one input of n float64, results of n_out[k] float64? */
 bool pni_plan_is_plain(const pn_plan *p, int64_t n, int nout, const int64_t *n_out);
-
-/* Chooses the values that are bound. */
-pn_status pni_bind_choose(pn_context *c, pn_plan *p, const pni_schedule *s);
-/* Notes where the steps, which are complete, hold addresses of bound values. */
-pn_status pni_bind_steps(pn_context *c, pn_plan *p);
-/* Before a run: bound values get the memory of in and of the results, which stand in the scope from `first` on.
- * Copies that are made are scoped. */
-pn_status pni_bind(pn_context *c, pn_plan *p, pn_tensor *const *in, size_t first);
 
 #endif

@@ -193,6 +193,27 @@ pn_status pni_record_effect(pn_context *c, const pni_effect *effect, void *objec
   return PN_OK;
 }
 
+bool pni_record_is_plain(const pn_context *c) { return c->recorder && !tape_of(c)->examples; }
+
+pn_status pni_record_check_instead(pn_context *c, const pn_tensor *t, int n, pn_tensor *const *instead) {
+  pni_tape *tape = tape_of(c);
+  if (!pni_has_slot(c, t) || t->slot & PNI_SLOT_CONSTANT) return c->status;
+  int v = place(t);
+  int64_t before = tape->note.n;
+  for (int64_t i = 0; i < before; i++) {
+    pni_note *note = &tape->note.v[i];
+    if (!note->op || !(note->op->flags & PNI_OP_CHECK) || note->nin != 1 || tape->edge.v[note->first] != v) continue;
+    note->spare = true;
+    const pni_op *op = note->op;
+    pni_attr attr;
+    memcpy(&attr, tape->word.v + note->attr, offsetof(pni_attr, i));
+    memcpy(attr.i, ((pni_attr *)(void *)(tape->word.v + note->attr))->i, (size_t)attr.ni * sizeof *attr.i);
+    for (int k = 0; k < n; k++)
+      if (!pni_apply1(c, op, instead[k], &attr)) return c->status;
+  }
+  return c->status;
+}
+
 /* ---- begin and end ---- */
 
 static void examples_free(pn_context *c, pni_examples *e, int n) {

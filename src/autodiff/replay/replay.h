@@ -26,6 +26,12 @@ pn_status pni_record_apply(pn_context *c, const pni_call *call, pn_tensor *y);
 /* Notes an effect that has just happened. in[k] may be NULL. */
 pn_status pni_record_effect(pn_context *c, const pni_effect *effect, void *object, int n, pn_tensor *const *in);
 
+/* Does a capture go on that records what is done as it is, rather than one example of a batch? */
+bool pni_record_is_plain(const pn_context *c);
+/* t is to be needed no more by what has used it: checks of t alone (PNI_OP_CHECK) are made for that sake no longer,
+ * each of the n tensors is checked in its place. */
+pn_status pni_record_check_instead(pn_context *c, const pn_tensor *t, int n, pn_tensor *const *instead);
+
 /* Is t an input of the capture or computed in it, in a way that varies? */
 bool pni_record_made(const pn_context *c, const pn_tensor *t);
 
@@ -59,7 +65,8 @@ typedef struct pni_note {
   pn_rng *rng;              /* what it draws from, a reference is ours, or NULL */
   uint64_t positions;
   pni_draw draw;
-  bool cut; /* of a capture of examples: the result has no graph */
+  bool cut;   /* of a capture of examples: the result has no graph */
+  bool spare; /* a check that is made only if its input is needed anyway */
 } pni_note;
 
 /* Notes that are done `turns` times, one after another. */

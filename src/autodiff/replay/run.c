@@ -5,6 +5,7 @@
 ** warmed up leaves as it is.
 */
 #include <string.h>
+#include "bind.h"
 #include "turn.h"
 
 static bool same_shape(const pn_tensor *a, const pn_tensor *b) {
@@ -60,18 +61,41 @@ static pn_status effect(pn_context *c, const pn_plan *p, const pni_step *s) {
 }
 
 /* Is the run to be left? A row is as much work as it has elements of a function that takes long; of other steps, which
- * ask themselves, each is worth a look. */
-static bool leaves(pn_plan *p, const pni_step *s) {
+ * ask themselves, each is worth a look. Lean ones are looked at together. */
+static bool leaves(pn_plan *p, const pni_step *s, int64_t n) {
   enum { STEP = 64, ELEMENT = 256 };
   pn_context *c = p->watch.c;
   if (pni_is_cancelled(c)) return pni_check_cancel(c) != PN_OK;
   if (!pni_deadline(c) || s->kind == PNI_STEP_ROLL) return false;
-  return pni_watch_check(&p->watch, s->kind == PNI_STEP_RUN ? STEP + ELEMENT * s->u.run.n : PNI_LOOK) != PN_OK;
+  int64_t work = s->kind == PNI_STEP_RUN ? STEP + ELEMENT * s->u.run.n : PNI_LOOK;
+  for (int64_t i = 0; i < n && s->lean; i++, s++) work = (i ? work : 0) + STEP + ELEMENT * s->elements;
+  return pni_watch_check(&p->watch, work) != PN_OK;
+}
+
+static void fold(const pni_step *s) {
+  s->u.fold.fold(s->u.fold.p[1], s->u.fold.rows, s->u.fold.n, s->u.fold.p[0]);
+  pni_scale_fold(s->u.fold.dtype, s->u.fold.scale, s->u.fold.p[0], s->u.fold.rows);
+}
+
+/* n lean steps; *done: those that have not failed. */
+static pn_status run_lean(pn_context *c, const pni_step *s, int64_t n, int64_t *done) {
+  pn_status status = PN_OK;
+  const pni_step *first = s, *end = s + n;
+  for (; s < end; s++)
+    if (s->kind == PNI_STEP_RUN)
+      s->u.run.row(s->u.run.data, s->u.run.n, s->u.run.p, s->u.run.stride);
+    else if (s->kind == PNI_STEP_FOLD)
+      fold(s);
+    else if ((status = s->u.prepared.run(c, s->u.prepared.p)) != PN_OK)
+      break;
+  *done += s - first;
+  return status;
 }
 
 static pn_status one(pn_context *c, const pn_plan *p, const pni_step *s) {
   switch (s->kind) {
   case PNI_STEP_RUN: s->u.run.row(s->u.run.data, s->u.run.n, s->u.run.p, s->u.run.stride); return PN_OK;
+  case PNI_STEP_FOLD: fold(s); return PN_OK;
   case PNI_STEP_LOOP: return pni_loop_run(c, s->u.loop.nest, s->u.loop.row, s->u.loop.data);
   case PNI_STEP_GROUP: return pni_group_run(c, &s->u.group);
   case PNI_STEP_PREPARED: return s->u.prepared.run(c, s->u.prepared.p);
@@ -101,7 +125,7 @@ static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end
 /* One turn. A step that only computes needs no scope of its own. */
 static pn_status run_turn(pn_context *c, pn_plan *p, int64_t begin, int64_t end) {
   if (end - begin != 1 || p->step[begin].kind > PNI_STEP_GROUP) return run_steps(c, p, begin, end);
-  if (leaves(p, &p->step[begin])) return c->status;
+  if (leaves(p, &p->step[begin], 1)) return c->status;
   return one(c, p, &p->step[begin]);
 }
 
@@ -127,9 +151,14 @@ static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end
   pn_status status = PN_OK;
   while (i < end && status == PN_OK) {
     const pni_step *s = &p->step[i];
-    if (leaves(p, s)) {
+    int64_t lean = s->lean < end - i ? s->lean : end - i;
+    if (leaves(p, s, lean ? lean : 1)) {
       status = c->status;
       break;
+    }
+    if (lean) {
+      status = run_lean(c, s, lean, &i);
+      continue;
     }
     if (s->kind == PNI_STEP_ROLL) {
       if ((status = run_roll(c, p, i)) == PN_OK) i += 1 + s->u.roll.n;

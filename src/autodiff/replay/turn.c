@@ -39,6 +39,9 @@ static void add_step(pn_plan *p, pni_step *s) {
   case PNI_STEP_RUN:
     for (int k = 0; k <= note->nin; k++) add_address(p, note, k, &s->u.run.p[k]);
     break;
+  case PNI_STEP_FOLD:
+    for (int k = 0; k < 2; k++) add_address(p, note, k, &s->u.fold.p[k]);
+    break;
   case PNI_STEP_LOOP:
     for (int k = 0; k <= note->nin; k++) add_address(p, note, k, &s->u.loop.nest->base[k]);
     break;

@@ -43,8 +43,8 @@ const void *pni_piece_map(const pni_piece *p, pni_vector_function f, const void 
     pni_vector_f64(f, x, 1, out, n);
   else
     pni_vector_f32(f, x, 1, out, n);
-  if (one && p->dtype == PN_FLOAT64) gather_f64(out, 0, p->n, out);
-  if (one && p->dtype != PN_FLOAT64) gather_f32(out, 0, p->n, out);
+  if (one && p->n > 1 && p->dtype == PN_FLOAT64) gather_f64(out, 0, p->n, out);
+  if (one && p->n > 1 && p->dtype != PN_FLOAT64) gather_f32(out, 0, p->n, out);
   return out;
 }
 
@@ -59,6 +59,16 @@ static reader reader_of(const pni_density_kernel *k, int dtype, int input) {
   if (k->masks >> input & 1) return (reader){1, false, gather_bool};
   if (dtype == PN_FLOAT64) return (reader){sizeof(double), false, gather_f64};
   return (reader){sizeof(float), k->in_double, k->in_double ? widen : gather_f32};
+}
+
+/* The only elements of the first `inputs` inputs: where they lie. */
+static void only(int inputs, char *const *p, const int64_t *s, pni_piece *piece) {
+  piece->n = 1;
+  piece->first = true;
+  for (int i = 0; i < inputs; i++) {
+    piece->in[i] = p[i + 1];
+    piece->one[i] = s[i + 1] == 0;
+  }
 }
 
 /* The next n elements of the first `inputs` inputs, in room where they cannot be read in place. */
@@ -84,7 +94,10 @@ void pni_density_value(const pni_density_kernel *k, int dtype, const void *data,
   pni_piece piece = {.dtype = convert ? PN_FLOAT64 : dtype, .ints = data, .real = data, .kept = kept};
   for (int64_t at = 0; at < n; at += PNI_KERNEL_PIECE) {
     void *out = p[0] + at * size;
-    turn(k, dtype, k->inputs, at, n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE, p, s, room, &piece);
+    if (n == 1 && !k->in_double)
+      only(k->inputs, p, s, &piece);
+    else
+      turn(k, dtype, k->inputs, at, n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE, p, s, room, &piece);
     k->value[dtype](&piece, convert ? result : out);
     if (convert) narrow(result, 1, piece.n, out);
   }
@@ -106,7 +119,10 @@ void pni_density_slopes(const pni_density_kernel *k, int dtype, const void *data
       out[i] = convert ? (void *)result[i] : to;
       to += apart;
     }
-    turn(k, dtype, k->inputs + 1, at, n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE, p, s, room, &piece);
+    if (n == 1 && !k->in_double)
+      only(k->inputs + 1, p, s, &piece);
+    else
+      turn(k, dtype, k->inputs + 1, at, n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE, p, s, room, &piece);
     k->slopes[dtype](&piece, out);
     for (int i = 0; convert && i < k->inputs; i++)
       if (out[i]) narrow(out[i], 1, piece.n, place[i]);

@@ -5,9 +5,11 @@
 */
 #include "density.h"
 #include "density_kernel.h"
+#include "normal_regression.h"
 #include "../formula.h"
+#include "../../autodiff/replay/replay.h"
 
-enum { X, LOC, SCALE, G };
+enum { X, LOC, SCALE, G, LOG_SCALE = G };
 
 /* ---- h and h' of pieces ---- */
 
@@ -154,14 +156,17 @@ static const law_row laws[] = {[PNI_LAW_NORMAL] = ROW(normal, LOG_ROOT_TWO_PI),
 /* ---- operations of x, loc, scale ---- */
 
 #define BODIES(N, suffix)                                                                                              \
-  static void density_##suffix(const pni_piece *p, void *out) {                                                        \
+  static void given_##suffix(const pni_piece *p, const N *log_s, void *out) {                                          \
     const law_row *law = &laws[p->ints[0]];                                                                            \
-    const N *log_s = pni_piece_map(p, PNI_VECTOR_log, p->in[SCALE], p->one[SCALE], 0);                                 \
     N z[PNI_KERNEL_PIECE], y[PNI_KERNEL_PIECE];                                                                        \
     standard_##suffix(p->in[X], p->in[LOC], p->in[SCALE], z, p->n);                                                    \
     law->suffix(z, y, p->n);                                                                                           \
     less_##suffix(y, log_s, out, p->n, (N)law->constant);                                                              \
   }                                                                                                                    \
+  static void density_##suffix(const pni_piece *p, void *out) {                                                        \
+    given_##suffix(p, pni_piece_map(p, PNI_VECTOR_log, p->in[SCALE], p->one[SCALE], 0), out);                          \
+  }                                                                                                                    \
+  static void known_##suffix(const pni_piece *p, void *out) { given_##suffix(p, p->in[LOG_SCALE], out); }              \
   static void slopes_##suffix(const pni_piece *p, void *const *out) {                                                  \
     const N *s = p->in[SCALE], *g = p->in[G];                                                                          \
     N z[PNI_KERNEL_PIECE], u[PNI_KERNEL_PIECE];                                                                        \
@@ -193,7 +198,34 @@ static const pni_op op = {.name = "location_scale_log_density",
                           .vjp = vjp,
                           .vjps = location_scale_vjps};
 
+/* ---- the same beside the logarithm of a scale that stays as it is in a plan ---- */
+
+PNI_DENSITY_VALUE(known_scale, .inputs = 4, .value = {known_f64, known_f32})
+
+static pn_status known_vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
+  T of = *y;
+  of.nin = LOG_SCALE;
+  return location_scale_vjps(c, &of, g, wanted, out);
+}
+
+static const pni_op known = {.name = "location_scale_log_density",
+                             .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                             .map = known_scale_map,
+                             .vjp = vjp,
+                             .vjps = known_vjps};
+
 T *pni_location_scale(C *c, pni_law law, T *x, T *loc, T *scale) {
-  T *const in[] = {x, loc ? loc : pni_like(c, scale, 0), scale};
-  return pni_apply(c, &op, 3, in, &(pni_attr){.ni = 1, .i = {law}});
+  T *in[] = {x, loc ? loc : pni_like(c, scale, 0), scale, NULL};
+  const pni_attr a = {.ni = 1, .i = {law}};
+  if (!scale || !pni_record_is_plain(c) || pni_varies(c, scale) || scale->flags & PNI_REQUIRES_GRAD)
+    return pni_apply(c, &op, 3, in, &a);
+  in[LOG_SCALE] = pn_log(c, scale);
+  return pni_apply(c, &known, 4, in, &a);
+}
+
+T *pni_sum_log_prob(C *c, T *log_prob) {
+  T *sum = NULL;
+  if (log_prob && (log_prob->op == &op || log_prob->op == &known) && log_prob->attr->i[0] == PNI_LAW_NORMAL)
+    sum = pni_normal_regression(c, pni_in(log_prob, 0), pni_in(log_prob, 1), pni_in(log_prob, 2));
+  return sum || pni_failed(c) ? sum : pn_sum(c, log_prob, PN_ALL, 0);
 }

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include "../../infer/estimator/estimator.h"
 #include "../../infer/sampling/stream.h"
+#include "../../distribution/kernel/normal_regression.h"
 #include "../message.h"
 #include "../nn/nn_lua.h"
 
@@ -235,6 +236,13 @@ static int l_image_transport(lua_State *L) {
   PNI_RETURN(L, c, pn_image_transport(c, a, b));
 }
 
+/* sum_log_prob(log_prob) -> their sum, in a capture by a shorter way where there is one */
+static int l_sum_log_prob(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *log_prob = pni_check_operand(L, 1, "sum_log_prob", "log_prob");
+  PNI_RETURN(L, c, pni_sum_log_prob(c, log_prob));
+}
+
 /* ---- streams ---- */
 
 typedef struct {
@@ -294,13 +302,10 @@ static int l_get(lua_State *L) {
   PNI_RETURN(L, c, pn_weight_stream_get(c, s, what));
 }
 
-static const luaL_Reg functions[] = {{"new_estimator", l_new},
-                                     {"estimator_rows", l_rows},
-                                     {"new_stream", l_stream},
-                                     {"new_sir", l_sir},
-                                     {"new_transport", l_transport},
-                                     {"new_image_transport", l_image_transport},
-                                     {NULL, NULL}};
+static const luaL_Reg functions[] = {{"new_estimator", l_new},         {"estimator_rows", l_rows},
+                                     {"new_stream", l_stream},         {"new_sir", l_sir},
+                                     {"new_transport", l_transport},   {"new_image_transport", l_image_transport},
+                                     {"sum_log_prob", l_sum_log_prob}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"add", l_add}, {"count", l_count}, {NULL, NULL}};
 

@@ -108,11 +108,43 @@ OUTLINE void NAME(adjoint)(const pni_distance *p, const REAL *inverse, int64_t b
   if (p->sums) NAME(finish)(sum, (REAL *)p->sums + begin / PNI_DISTANCE_SHARD * size, size);
 }
 
+/* One row alone, with the same operations in the same order as a lane of the above. */
+OUTLINE void NAME(adjoint_one)(const pni_distance *p, const REAL *inverse, int64_t row) {
+  const REAL *l = p->l, *x = (const REAL *)p->x + (p->x_one ? 0 : row * p->n);
+  const REAL *m = p->m ? (const REAL *)p->m + (p->m_one ? 0 : row * p->n) : NULL;
+  REAL z[PNI_DISTANCE_LONGEST], w[PNI_DISTANCE_LONGEST], zero = 0, g = ((const REAL *)p->g)[row];
+  int n = p->n;
+  for (int i = 0; i < n; i++) {
+    z[i] = m ? x[i] - m[i] : x[i];
+    zero += z[i] * 0;
+  }
+  for (int i = 0; i < n; i++) {
+    REAL s = zero == 0 ? z[i] : 0;
+    for (int j = 0; j < i; j++) s -= z[j] * l[i * n + j];
+    z[i] = s * inverse[i];
+  }
+  for (int i = n - 1; i >= 0; i--) {
+    REAL s = z[i];
+    for (int j = i + 1; j < n; j++) s -= w[j] * l[j * n + i];
+    w[i] = s * inverse[i];
+  }
+  for (int i = 0; i < n; i++) w[i] *= g * 2;
+  REAL *sum = p->sums ? (REAL *)p->sums + row / PNI_DISTANCE_SHARD * (n * n + n) : NULL;
+  for (int i = 0; sum && i < n; i++) {
+    for (int j = 0; j < n; j++) sum[i * n + j] = j <= i ? 0 + w[i] * z[j] : 0;
+    sum[n * n + i] = 0 + w[i];
+  }
+  for (int i = 0; p->gx && !p->x_one && i < n; i++) ((REAL *)p->gx)[row * n + i] = w[i];
+  for (int i = 0; p->gm && !p->m_one && i < n; i++) ((REAL *)p->gm)[row * n + i] = -w[i];
+}
+
 OUTLINE void NAME(group)(const pni_distance *p, int64_t begin, int64_t end) {
   const REAL *l = p->l;
   REAL inverse[PNI_DISTANCE_LONGEST];
   for (int i = 0; i < p->n; i++) inverse[i] = 1 / l[i * p->n + i];
-  if (p->g)
+  if (p->g && end - begin == 1)
+    NAME(adjoint_one)(p, inverse, begin);
+  else if (p->g)
     NAME(adjoint)(p, inverse, begin, end);
   else
     NAME(distances)(p, inverse, begin, end);

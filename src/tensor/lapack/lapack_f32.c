@@ -4,4 +4,5 @@
 #define BLAS(name)   cblas_s##name
 #define TABLE        pni_lapack_f32
 #define NORMAL_MIN   0x1p-126
+#define SQRT         sqrtf
 #include "lapack_real.h"

@@ -4,4 +4,5 @@
 #define BLAS(name)   cblas_d##name
 #define TABLE        pni_lapack_f64
 #define NORMAL_MIN   0x1p-1022
+#define SQRT         sqrt
 #include "lapack_real.h"

@@ -1,5 +1,5 @@
 /*
-** lapack_real.h: lapack.h for one type, included with REAL, LAPACK(name), BLAS(name), TABLE, NORMAL_MIN.
+** lapack_real.h: lapack.h for one type, included with REAL, LAPACK(name), BLAS(name), TABLE, NORMAL_MIN, SQRT.
 ** A row-major matrix is LAPACK's transposed one, which symmetric and triangular problems only see as the
 ** other triangle; so copies are made for LU (to exchange rows, not columns) and QR alone.
 */
@@ -43,16 +43,44 @@ static void identity(void *dst, int64_t n) {
 /* 0 * x is 0 for finite x and NaN else; NaN stays in the sum. */
 static bool finite_elements(pni_matrix x, int triangle) {
   const REAL *s = x.data;
-  REAL sum = 0;
+  REAL sum = 0, other = 0;
   for (int64_t i = 0; i < x.rows; i++) {
-    int64_t from = triangle & PNI_UPPER ? i : 0, to = triangle & PNI_TRANSPOSE ? i + 1 : x.cols;
-    for (int64_t j = from; j < to; j++) sum += 0 * s[i * x.row_stride + j * x.col_stride];
+    int64_t j = triangle & PNI_UPPER ? i : 0, to = triangle & PNI_TRANSPOSE ? i + 1 : x.cols;
+    const REAL *row = s + i * x.row_stride;
+    for (; j + 4 <= to; j += 4) { /* sums that do not wait for each other */
+      REAL a = 0 * row[j * x.col_stride] + 0 * row[(j + 1) * x.col_stride];
+      REAL b = 0 * row[(j + 2) * x.col_stride] + 0 * row[(j + 3) * x.col_stride];
+      sum += a;
+      other += b;
+    }
+    for (; j < to; j++) sum += 0 * row[j * x.col_stride];
   }
-  return sum == 0;
+  return sum + other == 0;
+}
+
+/* Small ones by rows: what calls of LAPACK cost is more than they. */
+enum { SMALL = 24 };
+static int small_cholesky(REAL *a, int n) {
+  for (int k = 0; k < n; k++) {
+    REAL *row = a + k * n, pivot = row[k];
+    if (!(pivot > 0)) return k + 1;
+    row[k] = SQRT(pivot);
+    REAL inverse = 1 / row[k];
+    for (int j = k + 1; j < n; j++) row[j] *= inverse;
+    for (int i = k + 1; i < n; i++)
+      for (int j = i; j < n; j++) a[i * n + j] -= row[i] * row[j];
+  }
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < i; j++) {
+      a[i * n + j] = a[j * n + i];
+      a[j * n + i] = 0;
+    }
+  return 0;
 }
 
 static int cholesky(void *a_, int n) {
   REAL *a = a_;
+  if (n <= SMALL) return small_cholesky(a, n);
   int info = LAPACK(potrf)(LAPACK_COL_MAJOR, 'U', n, a, n);
   for (int i = 0; i < n; i++) memset(a + (size_t)i * (size_t)n + i + 1, 0, (size_t)(n - i - 1) * sizeof *a);
   return info;
