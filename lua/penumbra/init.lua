@@ -68,7 +68,7 @@ local arrays = {
     bincount histogram nansum nanmean]],
   ["array.matrix"] = [[norm matrix_norm diag trace outer cross kron block_diag matrix_power solve_right
     matrix_rank pinv lstsq cov corrcoef matrix_exp cdist]],
-  ["penumbra.array.fourier"] = "fftfreq rfftfreq fftconvolve",
+  ["array.fourier"] = "fftfreq rfftfreq fftconvolve",
 }
 for home, names in pairs(arrays) do
   for name in names:gmatch "%S+" do

@@ -122,6 +122,7 @@ static int ask(const char *program, const char *products, const char *core) {
 int main(int argc, char **argv) {
   if (argc > 1) return tell();
 #if PNI_CPU_X86
+  CHECK(pni_cpu_level() >= PNI_CPU_AVX2 || !pni_gemm_is_own());
   if (pni_cpu_level() >= PNI_CPU_AVX2) check_level(pni_panel_product_avx2);
   if (pni_cpu_level() >= PNI_CPU_AVX512) check_level(pni_panel_product_avx512);
   if (pni_cpu_level() >= PNI_CPU_AVX2) {

@@ -240,7 +240,7 @@ describe("Wasserstein distances", function()
       ["history must be longer than a season"] = function()
         metrics.mean_scaled_interval_score(x, x, x, pn.ones { 3 }, { season = 3 })
       end,
-      ["draws must be at least 2 draws"] = function() metrics.normalised_crps(x, x) end,
+      ["draws must be at least 2 draws"] = function() metrics.normalised_crps(x, x:unsqueeze(1)) end,
     }
     for pattern, f in pairs(cases) do
       local ok, message = pcall(f)

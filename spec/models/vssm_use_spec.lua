@@ -323,7 +323,8 @@ describe("training", function()
         assert.is_true(plan.loops > 0)
         sizes[#sizes + 1] = plan.steps
       end
-      assert.equal(sizes[1], sizes[2])
+      -- (steps that fit into a tile count together, and longer series fit less often)
+      assert.is_true(math.abs(sizes[1] - sizes[2]) < 0.05 * sizes[1], ("%d and %d steps"):format(sizes[1], sizes[2]))
     end
   end)
 
