@@ -14,8 +14,8 @@ for name in ([[
   clock_gettime getenv getpid sysconf isatty ioctl poll tcgetattr tcsetattr sigfillset pthread_sigmask madvise
   pthread_cond_broadcast pthread_cond_destroy pthread_cond_init pthread_cond_signal pthread_cond_wait pthread_join
   pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock
-  close read write pread fsync fstat open openat fdopen flock fstatat ftruncate unlinkat renameat faccessat fchmod
-  clearerr ferror fileno fclose getc ungetc uflow fread fwrite free
+  close read write pread fsync stat fstat open openat fdopen flock fstatat ftruncate unlinkat renameat faccessat fchmod
+  clearerr ferror fileno fclose fgets getc ungetc uflow fread fwrite free
   crc32 deflate deflateEnd inflate inflateEnd inflateReset malloc_trim
   openblas_get_config openblas_get_corename openblas_get_num_threads openblas_set_num_threads
   cpu_model cpu_indicator_init stack_chk_fail _GLOBAL_OFFSET_TABLE_ tls_get_addr gmon_start cxa_finalize
@@ -43,6 +43,7 @@ local ALLOWED = {
   inflateInit2_ = {["file/file.o"] = "zalloc is the context's", ["file/png.o"] = "zalloc is the context's",
     ["lua/embedded.o"] = "zalloc is the context's"},
   fdopen = {["file/root.o"] = "a FILE and its buffer, 5 KB, for each of at most PNI_OPEN_FILES files"},
+  fopen = {["lua/missing.o"] = "a FILE and its buffer, 5 KB, while a line of a script is read, never in a sandbox"},
   lua_newstate = {["lua/runtime/runtime.o"] = "with the allocator that charges the account"},
   luaL_newstate = {},
   luaL_loadfilex = {["lua/runtime/runtime_array.o"] = "the host's own script, while it is read",

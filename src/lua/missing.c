@@ -3,9 +3,11 @@
 ** A namespace (pn.dist...) gives nil, so that `if pn.dist.foo then` asks whether it is there; what was missed last is
 ** remembered, and told where calling or indexing that nil fails and the error is reported.
 */
+#define _POSIX_C_SOURCE 200809L
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "../distribution/bijector/bijector.h"
 #include "../distribution/distribution.h"
 #include "../nn/layer.h"
@@ -295,7 +297,9 @@ static void read_line(lua_State *L, const lua_Debug *ar, char text[LINE]) {
   int line = 1;
   *text = '\0';
   if (*from == '@') {
-    FILE *f = pni_lua_state(L)->poll ? NULL : fopen(from + 1, "r");
+    struct stat st; /* of a pipe nothing is to be had a second time */
+    bool plain = !pni_lua_state(L)->poll && stat(from + 1, &st) == 0 && S_ISREG(st.st_mode);
+    FILE *f = plain ? fopen(from + 1, "r") : NULL;
     for (; f && line <= ar->currentline && next_line(f, text); line++) continue;
     if (f) fclose(f);
     if (line <= ar->currentline) *text = '\0';
