@@ -9,6 +9,7 @@
 #include <string.h>
 #include "../../src/base/processor.h"
 #include "../../src/math/special.h"
+#include "../../src/tensor/product/blas.h"
 #include "../../src/tensor/product/gemm.h"
 #include "../../src/math/vector/vector.h"
 
