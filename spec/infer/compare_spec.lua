@@ -60,8 +60,8 @@ describe("many observations", function()
     local few = peak_of(big(20000)) -- one block
     local p = big(45000)
     local more, loo = peak_of(p)
-    -- all densities would be 45001 * 200 * 8 = 72 MB, several times over; beside a block there are vectors of them
-    assert.is_true(more < 1.15 * few + 45001 * 8 * 12, ("%d MB instead of %d MB"):format(more // 1e6, few // 1e6))
+    -- all at once would be 2.25 times as many; how much of a block's garbage lives at a time is up to the collector
+    assert.is_true(more < 1.6 * few, ("%d MB instead of %d MB"):format(more // 1e6, few // 1e6))
     assert.equal(45001, loo.pointwise:numel())
     local waic, ll = p:waic(), p:log_likelihood()
     for _, at in ipairs { 1, 2, 20971, 20972, 20973, 41942, 41943, 45001 } do -- ends of blocks; first the other site
