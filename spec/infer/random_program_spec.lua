@@ -300,7 +300,7 @@ local conjugate = {
   end,
 }
 
-local where_soaked = SOAK and it or pending
+local where_soaked = SOAK and it or function() end
 describe("NUTS on random conjugate models", function()
   where_soaked("passes simulation-based calibration", function()
     for seed = 1, 8 do
