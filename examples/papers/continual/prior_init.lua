@@ -6,32 +6,11 @@
 ---     penumbra examples/papers/continual/prior_init.lua [--width 32] [--depth 4] [--inputs 8] [--networks 300]
 ---         [--data 200] [--seed 1] [--out FOLDER]
 ---
---- writes prior_init.txt, the table below with its spreads between networks, and prior_init.svg. Networks are those of
+--- writes prior_init.txt, the table of README.md with its spreads between networks, and prior_init.svg. Networks are those of
 --- pn.nn.bayesian with prior and posterior_scale "unit_variance"; data are normal, standardised; without biases unless
 --- the line says so. Measured with the defaults in half a minute (one thread), in layers 1 to 4; standard error of a
 --- variance up to 0.02, of softplus 0.04:
----
----                              variance over data             mean square
----   identity  prior            1.001  1.012  1.011  1.015     1.001   1.012   1.011   1.015
----             start            0.996  0.994  0.987  0.977     0.996   0.994   0.987   0.977
----             prior, biases    1.009  1.012  1.013  1.008     1.134   1.165   1.195   1.212
----   tanh      prior            0.995  0.944  0.955  0.973     0.995   0.944   0.956   0.973
----             start            1.010  0.960  0.955  0.973     1.010   0.960   0.956   0.974
----             prior, biases    0.996  0.910  0.850  0.821     1.120   1.103   1.098   1.115
----   erf       prior            1.010  0.951  0.962  0.970     1.010   0.951   0.963   0.971
----   sin       prior            1.004  0.933  0.962  0.984     1.004   0.934   0.963   0.985
----   relu      prior            1.010  1.012  1.150  1.405     1.010   1.484   2.180   3.284
----   softplus  prior            0.998  1.003  1.263  1.778     0.998   3.393   7.821  15.701
----             start            1.000  1.008  1.246  1.738     1.000   3.416   7.615  14.763
----   sigmoid   prior            1.002  0.963  0.470  0.216     1.002   6.784   8.693   8.903
----             start            1.001  0.960  0.468  0.218     1.001   6.762   8.718   8.856
----
---- The start has what the prior has, as claimed. The variance is 1 in the first layer and stays within 7 % of it for
---- odd activations without biases. For the others the claim holds up to the second layer alone: the formula takes
---- pre-activations to be N(0, 1) for every network, but those of relu, softplus and sigmoid get a mean of their own in
---- each network (the mean square is not 1 from the second layer on), and the activation works elsewhere than assumed:
---- the variance grows by a tenth to a half a layer, or falls to a half. Biases with the prior of their layer's weights,
---- on which the formula is silent, do the same to tanh in a small way.
+--- Results, and what the document leaves open, are on README.md.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local experiment = dofile(here .. "/experiment.lua")
