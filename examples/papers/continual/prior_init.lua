@@ -7,9 +7,9 @@
 ---         [--data 200] [--seed 1] [--out FOLDER]
 ---
 --- writes prior_init.txt, the table of README.md with its spreads between networks, and prior_init.svg. Networks are
---- those of pn.nn.bayesian with prior and posterior_scale "unit_variance"; data are normal, standardised; without biases unless
---- the line says so. Measured with the defaults in half a minute (one thread), in layers 1 to 4; standard error of a
---- variance up to 0.02, of softplus 0.04:
+--- those of pn.nn.bayesian with prior and posterior_scale "unit_variance"; data are normal, standardised; without
+--- biases unless the line says so. Measured with the defaults in half a minute (one thread), in layers 1 to 4; standard
+--- error of a variance up to 0.02, of softplus 0.04.
 --- Results, and what the document leaves open, are on README.md.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
