@@ -7,7 +7,8 @@
 ---   penumbra funnels.lua                            generated data of the same form
 ---   penumbra funnels.lua --quick                    seconds
 ---
---- Other options: --draws 2500 (of each of four chains), --seeds 3, --warmup (the sampler's own). What was found: README.md.
+--- Other options: --draws 2500 (of each of four chains), --seeds 3, --warmup (the sampler's own), --metric diagonal,
+--- --estimator stan, --schedule stan. What was found: README.md.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local models = dofile(here .. "/models.lua")
@@ -15,7 +16,8 @@ local experiment = dofile(here .. "/../continual/experiment.lua")
 local summary = require "penumbra.core".draws_summary
 local dist = pn.dist
 
-local option = experiment.options({ data = "", draws = 2500, seeds = 3, warmup = 0 },
+local option = experiment.options({ data = "", draws = 2500, seeds = 3, warmup = 0, metric = "low_rank",
+  estimator = "fisher", schedule = "overlapping" },
   { draws = 50, seeds = 1, warmup = 50 })
 
 local function data_of(name)
@@ -100,7 +102,8 @@ local function run(model, data, watched, accept)
   for seed = 1, option.seeds do
     pn.seed(seed)
     local p = pn.nuts(model, { data = data, draws = option.draws, target_accept = accept,
-      warmup = option.warmup > 0 and option.warmup or nil })
+      warmup = option.warmup > 0 and option.warmup or nil, metric = option.metric, estimator = option.estimator,
+      schedule = option.schedule })
     local row = p:summary()[watched]
     cost[seed] = p.gradients / math.min(least(p.unconstrained, 7), least(p.unconstrained, 8))
     divergences, r_hat = divergences + p.divergences, math.max(r_hat, row.r_hat)
