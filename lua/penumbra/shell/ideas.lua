@@ -126,8 +126,8 @@ string, text, tokenizer, nlp | not there: tensors hold numbers; nn.embedding tak
 test split, train test split, holdout | pn.data.split, pn.data.holdout [pn.data.split]
 training loop, trainer, fit, epochs | pn.train.fit{model =, data =, loss =, epochs =}, or opt:step(loss) in a loop
   [pn.train.fit]
-transformer, bert, gpt, encoder layer | nn.multi_head_attention, layer_norm, residual make one; layers by that name
-  are not there [pn.nn.multi_head_attention]
+transformer, bert, gpt, encoder layer, decoder layer | nn.transformer_encoder(size, heads, layers, {causal = true}),
+  nn.transformer_decoder [pn.nn.transformer_encoder]
 truncated, truncation | dist.truncated(d, low, high) [pn.dist.truncated]
 vae, autoencoder, variational autoencoder, latent variable model | pn.models.vae{data =, latent =, hidden =}
   [penumbra.models.vae]
