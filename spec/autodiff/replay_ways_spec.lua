@@ -93,7 +93,8 @@ local harmless = set [[
   guide model
   new_smc new_ancestors new_selected
   bayesian_forgetting ornstein_uhlenbeck wiener posterior new_gaussian_sites correct_bias scores residual_elbo
-  censored truncated hurdle zero_inflated ordered_logistic ordered_probit mse mae bce bce_logits cdist
+  censored truncated hurdle zero_inflated ordered_logistic ordered_probit mse mae bce bce_logits kl_div cdist
+  ctc_log_prob ctc_loss
   fftfreq rfftfreq fftconvolve rotate shift crop augment
   curves gap_formula data_bound node_posterior node_covariance permutations permutation_matrix permute
 ]]

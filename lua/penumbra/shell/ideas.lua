@@ -50,6 +50,7 @@ count data, counts, overdispersion | dist.poisson, gamma_poisson, negative_binom
   [pn.dist.hurdle]
 cross validation, kfold, k-fold | pn.k_fold(model, {data =, folds =}); p:loo() without fitting again
   [pn.k_fold]
+ctc, speech recognition, alignment | pn.ctc_loss(log_p, labels, {lengths =, label_lengths =}) [pn.ctc_loss]
 csv, dataframe, pandas, read file, excel | pn.data.csv(path) [pn.data.csv]
 cuda, gpu, device, mps, tpu | not there: Penumbra runs on processors, in threads (pn.threads) [pn.threads]
 debug, nan, nans, inf, not finite | pn.diagnose(model) for models; a training step that meets NaN says which operation
@@ -89,7 +90,7 @@ linear regression, regression, glm, logistic regression, logit | a model: dist.n
   dist.bernoulli{logits = x:matmul(w)}; examples/06_logistic_regression.lua [pn.model]
 loo, leave one out, psis, waic, model comparison, elpd, aic, bic, dic | p:loo(), p:waic(), pn.compare{a, b}
   [pn.compare]
-loss, loss function, criterion | pn.cross_entropy, mse, mae, bce, bce_logits, huber; or -d:log_prob(y):mean()
+loss, loss function, criterion | pn.cross_entropy, mse, mae, bce, bce_logits, huber, kl_div; or -d:log_prob(y):mean()
   [pn.cross_entropy]
 lstm, rnn, recurrent, sequence | nn.lstm, nn.gru, nn.rnn over time [pn.nn.lstm]
 mnist, idx, dataset | pn.data.idx(path) reads it; nothing is downloaded [pn.data.idx]
