@@ -1,7 +1,7 @@
 --- What arrays are asked for and other operations give together: shapes, single elements, losses. Axes are counted from
 --- 1, and from the end by negative numbers; gradients flow as they do through the operations; each is also a method,
 --- x:roll(1, 1). Order and counting stand in penumbra.array.order, matrices in penumbra.array.matrix,
---- frequencies and convolutions in penumbra.array.fourier.
+--- frequencies and convolutions in penumbra.array.fourier, the loss of labels without places in penumbra.array.ctc.
 -- help: pn
 local core = require "penumbra.core"
 local options = require "penumbra.options"
@@ -373,6 +373,25 @@ end
 function array.bce_logits(x, y)
   alike("bce_logits", x, y)
   return (x:softplus() - x * y):mean()
+end
+
+--- kl_div(log_q, p [, {log_target = false}]): the divergence KL(p || q) = sum p (log p - log_q) of probabilities over
+--- the last axis, averaged over the others: 0-d. Shapes are one; where p is 0 nothing counts. log_target: p is given as
+--- logarithms. It is PyTorch's kl_div with reduction = "batchmean" for [N, K].
+function array.kl_div(log_q, p, given)
+  local o = options.check("kl_div", given, { log_target = false })
+  tensor("kl_div", "log_q", log_q)
+  tensor("kl_div", "p", p)
+  if log_q:ndim() == 0 or table.concat(log_q:shape(), ",") ~= table.concat(p:shape(), ",") then
+    core.error(("kl_div: log_q and p must have one shape [..., K], got [%s] and [%s]"):format(
+      table.concat(log_q:shape(), ", "), table.concat(p:shape(), ", ")))
+  end
+  local log_p = o.log_target and p or nil
+  p = o.log_target and p:exp() or p
+  local none = p:eq(0)
+  local zero = core.zeros({}, { dtype = log_q:dtype() })
+  local own = log_p and p * core.where(none, zero, log_p) or p:xlogy(p)
+  return (own - p * core.where(none, zero, log_q)):sum(-1):mean()
 end
 
 --- huber(x, y [, delta = 1]): of d = x - y elementwise d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2); of one

@@ -63,7 +63,9 @@ local members = {
 -- of arrays, which are methods of tensors too
 local arrays = {
   ["array"] = [[roll unbind split chunk repeat_interleave tile flatten moveaxis meshgrid zeros_like ones_like
-    full_like one_hot logit log2 log10 trunc nan_to_num isclose allclose cross_entropy huber mse mae bce bce_logits]],
+    full_like one_hot logit log2 log10 trunc nan_to_num isclose allclose cross_entropy huber mse mae bce bce_logits
+    kl_div]],
+  ["array.ctc"] = "ctc_log_prob ctc_loss",
   ["array.order"] = [[quantile median cumprod cummax cummin diff trapezoid searchsorted interp isin unique
     bincount histogram nansum nanmean]],
   ["array.matrix"] = [[norm matrix_norm diag trace outer cross kron block_diag matrix_power solve_right

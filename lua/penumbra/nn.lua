@@ -46,11 +46,12 @@ local layers = require "penumbra.nn.layer"
 local mode = require "penumbra.nn.mode"
 local network = require "penumbra.nn.network"
 local options = require "penumbra.options"
+local transformer = require "penumbra.nn.transformer"
 require "penumbra.nn.torch_layout" -- state{layout = "torch"}
 
 local nn = {}
 
-for _, part in ipairs { mode, network, layers } do
+for _, part in ipairs { mode, network, layers, transformer } do
   for name, f in pairs(part) do nn[name] = f end
 end
 nn.in_mode, nn.is_layer = nil, nil -- of the parts alone

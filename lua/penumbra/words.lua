@@ -154,6 +154,8 @@
 ---     output         what a network's outputs say of data: a likelihood
 ---     flow_hidden    hidden units of a flow's networks
 ---     bias           the constant that a layer adds: whether it is there, or how it is treated
+---     epsilon        what is added to what is divided by; of transport how much entropy its matrix has
+---     dropout        the share of units that are left out in training
 ---     sharpness      C of a gate that is open with probability sigmoid(C x); inf: where x is above 0
 ---     average        how matrices are averaged, by name
 ---     base           how many base matrices

@@ -71,6 +71,7 @@ local harmless = set [[
   __add __sub __mul __div __idiv __mod __pow __unm __concat __len __lt __le __index __newindex __call __close __gc
   __name __metatable __eq
   is is_network module sequential mlp residual concat recurrent
+  transformer_encoder_layer transformer_decoder_layer transformer_encoder transformer_decoder
   biject_to expanded masked mixture transformed product_of_experts panel renyi
   kl_monte_carlo jensen_shannon_monte_carlo chain random normal multivariate_normal
   sum_log_prob kl_mixture kl_gate kl_bernoulli_inverse geometric_mean kl_path kl_gaussian_chain kl_markov_chain
@@ -92,7 +93,8 @@ local harmless = set [[
   guide model
   new_smc new_ancestors new_selected
   bayesian_forgetting ornstein_uhlenbeck wiener posterior new_gaussian_sites correct_bias scores residual_elbo
-  censored truncated hurdle zero_inflated ordered_logistic ordered_probit mse mae bce bce_logits cdist
+  censored truncated hurdle zero_inflated ordered_logistic ordered_probit mse mae bce bce_logits kl_div cdist
+  ctc_log_prob ctc_loss
   fftfreq rfftfreq fftconvolve rotate shift crop augment
   curves gap_formula data_bound node_posterior node_covariance permutations permutation_matrix permute
 ]]

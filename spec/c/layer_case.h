@@ -17,7 +17,7 @@ typedef struct layer_case {
   int nin;
   struct {
     int ndim;
-    int64_t shape[4];
+    int64_t shape[5];
     bool whole; /* zeros of int64 */
   } in[PNI_LAYER_INPUTS];
 } layer_case;
@@ -32,6 +32,20 @@ static const layer_case layer_cases[] = {
     {"conv_transpose2d", 2, {4, 2}, {{"kernel", 2, NULL}, {"stride", 0, "1x2"}, {0}}, 1, {{4, {2, 4, 3, 4}, false}}},
     {"max_pool2d", 0, {0}, {{"kernel", 2, NULL}, {0}}, 1, {{4, {2, 4, 3, 4}, false}}},
     {"avg_pool2d", 0, {0}, {{"kernel", 2, NULL}, {0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"conv3d", 2, {4, 2}, {{"kernel", 0, "2x1x2"}, {"stride", 2, NULL}, {0}}, 1, {{5, {2, 4, 3, 2, 3}, false}}},
+    {"conv_transpose1d", 2, {4, 2}, {{"kernel", 2, NULL}, {0}}, 1, {{3, {2, 4, 5}, false}}},
+    {"max_pool1d", 0, {0}, {{"kernel", 2, NULL}, {0}}, 1, {{3, {2, 4, 5}, false}}},
+    {"avg_pool1d", 0, {0}, {{"kernel", 2, NULL}, {0}}, 1, {{3, {2, 4, 5}, false}}},
+    {"max_pool3d", 0, {0}, {{"kernel", 0, "2x1x2"}, {0}}, 1, {{5, {2, 4, 3, 2, 3}, false}}},
+    {"avg_pool3d", 0, {0}, {{"kernel", 2, NULL}, {"padding", 1, NULL}, {0}}, 1, {{5, {2, 4, 3, 2, 3}, false}}},
+    {"adaptive_avg_pool1d", 0, {0}, {{"size", 3, NULL}, {0}}, 1, {{3, {2, 4, 5}, false}}},
+    {"adaptive_avg_pool2d", 0, {0}, {{"size", 0, "2x3"}, {0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"adaptive_avg_pool3d", 0, {0}, {{"size", 0, "2x1x2"}, {0}}, 1, {{5, {2, 4, 3, 2, 3}, false}}},
+    {"adaptive_max_pool1d", 0, {0}, {{"size", 3, NULL}, {0}}, 1, {{3, {2, 4, 5}, false}}},
+    {"adaptive_max_pool2d", 0, {0}, {{"size", 0, "2x3"}, {0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"adaptive_max_pool3d", 0, {0}, {{"size", 0, "2x1x2"}, {0}}, 1, {{5, {2, 4, 3, 2, 3}, false}}},
+    {"glu", 0, {0}, {{0}}, 1, {{2, {4, 6}, false}}},
+    {"rms_norm", 2, {3, 4}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
     {"upsample_bilinear", 0, {0}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
     {"batch_norm", 1, {4}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
     {"layer_norm", 2, {3, 4}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},

@@ -4,7 +4,7 @@ local pn = require "penumbra"
 
 local M = {}
 
-local image = { { 2, 4, 3, 4 } }
+local line, image, volume = { { 2, 4, 5 } }, { { 2, 4, 3, 4 } }, { { 2, 4, 3, 2, 3 } }
 local cases = {
   bilinear = { sizes = { 3, 2, 2 }, inputs = { { 4, 3 }, { 4, 2 } } },
   embedding = { sizes = { 5, 2 }, inputs = { { 4, 3, whole = 5 } } },
@@ -13,12 +13,27 @@ local cases = {
   conv1d = { sizes = { 4, 2 }, options = { kernel = 2 }, inputs = { { 2, 4, 5 } } },
   conv2d = { sizes = { 4, 2 }, options = { kernel = { 2, 3 }, stride = { 2, 1 }, padding = 1 },
     inputs = image },
+  conv3d = { sizes = { 4, 2 }, options = { kernel = { 2, 1, 2 }, stride = { 1, 2, 1 }, padding = { 1, 0, 0 } },
+    inputs = volume },
+  conv_transpose1d = { sizes = { 4, 2 }, options = { kernel = 2, stride = 2 }, inputs = line },
   conv_transpose2d = { sizes = { 4, 2 }, options = { kernel = 2, stride = { 1, 2 } }, inputs = image },
   max_pool2d = { options = { kernel = 2 }, inputs = image },
   avg_pool2d = { options = { kernel = { 2, 3 }, padding = 1 }, inputs = image },
+  max_pool1d = { options = { kernel = 2 }, inputs = line },
+  avg_pool1d = { options = { kernel = 3, padding = 1 }, inputs = line },
+  max_pool3d = { options = { kernel = { 2, 1, 2 } }, inputs = volume },
+  avg_pool3d = { options = { kernel = 2, padding = { 1, 0, 1 } }, inputs = volume },
+  adaptive_avg_pool1d = { options = { size = 3 }, inputs = line },
+  adaptive_avg_pool2d = { options = { size = { 2, 3 } }, inputs = image },
+  adaptive_avg_pool3d = { options = { size = { 2, 1, 2 } }, inputs = volume },
+  adaptive_max_pool1d = { options = { size = 3 }, inputs = line },
+  adaptive_max_pool2d = { options = { size = { 2, 3 } }, inputs = image },
+  adaptive_max_pool3d = { options = { size = { 2, 1, 2 } }, inputs = volume },
+  glu = { inputs = { { 4, 3, 6 } } },
   upsample_bilinear = { inputs = image },
   batch_norm = { sizes = { 4 }, inputs = image, training_batch = 2 },
   layer_norm = { sizes = { 3, 4 }, inputs = image },
+  rms_norm = { sizes = { 3, 4 }, inputs = image },
   group_norm = { sizes = { 2, 4 }, inputs = image },
   actnorm = { sizes = { 4 }, inputs = image },
   flatten = { inputs = image },

@@ -30,6 +30,9 @@ local cases = {
   { "conv2d", function(o)
     return nn.conv2d(2, 3, { kernel = { 3, 2 }, stride = { 2, 1 }, dtype = o.dtype })
   end, image },
+  { "conv_transpose1d", function(o)
+    return nn.conv_transpose1d(2, 2, { kernel = 3, stride = 2, padding = 1, output_padding = 1, dtype = o.dtype })
+  end, function(n) return image(n):reshape { n, 2, 25 } end },
   { "conv_transpose2d", function(o)
     return nn.conv_transpose2d(2, 2, { kernel = 3, stride = 2, padding = { 1, 0 }, output_padding = 1,
       dtype = o.dtype })

@@ -112,6 +112,8 @@ pn_layer *pni_layer_uncertain(pn_context *c, const pn_layer *l, pn_tensor *const
 const pni_layer_input *pni_layer_inputs(const pni_layer *row, int *n);
 /* What messages call input k: its name, or "input" where it is the only one that must be given. */
 const char *pni_layer_role(const pni_layer *row, int k);
+/* layer_dropout.c: x whose elements are 0 with probability p, the others over 1 - p. */
+pn_tensor *pni_dropped(pn_context *c, pn_tensor *x, double p, pn_rng *rng);
 /* layer_shape.c: do the n tensors fit the inputs of l? */
 pn_status pni_layer_check_inputs(pn_context *c, const pn_layer *l, int n, pn_tensor *const *in);
 

@@ -47,6 +47,12 @@ BODY(hard_tanh) { return pn_clamp(c, x, option[2], option[3]); }
 BODY(hard_sigmoid) {
   return x ? pn_clamp(c, pn_add(c, pn_mul(c, x, pni_like(c, x, option[2])), pni_like(c, x, 0.5)), 0, 1) : NULL;
 }
+BODY(hard_swish) {
+  (void)option;
+  T *gate = x ? pn_add(c, pn_mul(c, x, pni_like(c, x, 1.0 / 6)), pni_like(c, x, 0.5)) : NULL;
+  return pn_mul(c, x, pn_clamp(c, gate, 0, 1));
+}
+BODY(mish) { return (void)option, pn_mul(c, x, pn_tanh(c, pn_softplus(c, x))); }
 
 /* ---- with a learned slope: one for all, or one per channel of [batch, channels, ...] ---- */
 
@@ -206,6 +212,9 @@ ROW(hard_tanh, "x limited to [low, high]", NULL, limits, pass_hard_tanh, false, 
     .second = "high")
 ROW(hard_sigmoid, "slope x + 1/2 limited to [0, 1], a sigmoid of three pieces", NULL, steepness, pass_hard_sigmoid,
     false, PNI_SLOPE_CLAMP, .factor = "slope", .second_value = 1, .shift = 0.5)
+ROW(hard_swish, "x times (x / 6 + 1/2 limited to [0, 1])", "Howard et al. 2019", none, NULL, false,
+    PNI_SLOPE_HARD_SWISH)
+ROW(mish, "x tanh(log(1 + e^x))", "Misra 2020", none, NULL, false, PNI_SLOPE_MISH)
 
 const pni_layer pni_layer_prelu = {.name = "prelu",
                                    .doc = "x above 0, weight x below: any shape, or [batch, channels, ...]",

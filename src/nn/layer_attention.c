@@ -9,7 +9,7 @@
 
 enum { SIZE, HEADS };
 enum { IN_WEIGHT, IN_BIAS, OUT_WEIGHT, OUT_BIAS };
-enum { BIAS, CAUSAL, INIT };
+enum { BIAS, CAUSAL, INIT, DROPOUT };
 enum { QUERY, KEY, VALUE, MASK };
 
 static pn_status init(pn_context *c, pn_layer *l, pn_dtype dtype, pn_rng *rng) {
@@ -61,7 +61,10 @@ static pn_tensor *forward(pn_context *c, const pn_layer *l, const pni_layer_call
   scores = pn_mul(c, scores, pni_like(c, q, 1 / sqrt((double)(n / l->size[HEADS]))));
   scores = masked(c, scores, call->in[MASK]);
   if (l->option[CAUSAL] != 0) scores = masked(c, scores, not_later(c, q, k));
-  pn_tensor *y = pn_matmul(c, pn_softmax(c, scores, 3), project(c, l, v, 2));
+  scores = pn_softmax(c, scores, 3);
+  if (l->option[DROPOUT] > 0 && call->mode == PN_MODE_TRAINING)
+    scores = pni_dropped(c, scores, l->option[DROPOUT], call->rng);
+  pn_tensor *y = pn_matmul(c, scores, project(c, l, v, 2));
   y = pn_reshape(c, pn_permute(c, y, 4, (int[]){0, 2, 1, 3}), 3, (int64_t[]){q->shape[0], q->shape[1], n});
   pn_tensor *w = pn_transpose(c, l->param[OUT_WEIGHT], 0, 1);
   return l->param[OUT_BIAS] ? pn_linear(c, y, w, l->param[OUT_BIAS]) : pn_matmul(c, y, w);
@@ -71,6 +74,7 @@ static const pni_option options[] = {
     {"bias", "false true", 1, 0, 1, false, "add biases to the projections"},
     {"causal", "false true", 0, 0, 1, false, "places see no later ones"},
     {"init", pni_initialiser_names, PNI_INIT_xavier, 0, 0, false, "of the weights, each projection for itself"},
+    {"dropout", NULL, 0, 0, 1, PNI_OPTION_CLOSED, "probability that a place is not seen, in training"},
     {0}};
 
 const pni_layer pni_layer_multi_head_attention = {

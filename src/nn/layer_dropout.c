@@ -14,13 +14,16 @@ static bool drops(const pn_layer *l, pn_mode mode) {
 
 static pn_tensor *forward(pn_context *c, const pn_layer *l, const pni_layer_call *call) {
   pn_tensor *x = call->in[0];
-  double p = l->option[RATE];
-  if (!drops(l, call->mode)) return x;
+  return drops(l, call->mode) ? pni_dropped(c, x, l->option[RATE], call->rng) : x;
+}
+
+pn_tensor *pni_dropped(pn_context *c, pn_tensor *x, double p, pn_rng *rng) {
+  if (!x) return NULL;
   if (!pni_is_float(x)) {
     pni_fail(c, PN_DTYPE, "dropout: input must be float64 or float32, got %s", pn_dtype_name((pn_dtype)x->dtype));
     return NULL;
   }
-  pn_tensor *u = pn_rand(c, call->rng, (pn_dtype)x->dtype, x->ndim, x->shape);
+  pn_tensor *u = pn_rand(c, rng, (pn_dtype)x->dtype, x->ndim, x->shape);
   pn_tensor *kept = pn_cast(c, pn_ge(c, u, pni_like(c, x, p)), (pn_dtype)x->dtype);
   return pn_mul(c, x, pn_mul(c, kept, pni_like(c, x, p < 1 ? 1 / (1 - p) : 0)));
 }

@@ -115,6 +115,21 @@ static T *forward_group(C *c, const pn_layer *l, const pni_layer_call *call) {
   return affine(c, l, pn_reshape(c, y, x->ndim, x->shape), true);
 }
 
+/* ---- rms_norm ---- */
+
+static pn_status init_rms(C *c, pn_layer *l, pn_dtype dtype, pn_rng *rng) {
+  (void)rng;
+  return l->option[AFFINE] == 0 ? PN_OK : pni_layer_set(c, l, 0, pn_full(c, dtype, l->nsizes, l->size, 1));
+}
+
+static T *forward_rms(C *c, const pn_layer *l, const pni_layer_call *call) {
+  T *x = call->in[0];
+  pn_axes axes = {.n = l->nsizes};
+  for (int i = 0; i < axes.n; i++) axes.axis[i] = x->ndim - l->nsizes + i;
+  T *y = pn_mul(c, x, inverse_scale(c, l, pn_mean(c, pn_square(c, x), axes, 1)));
+  return l->param[0] ? pn_mul(c, y, l->param[0]) : y;
+}
+
 /* ---- actnorm ---- */
 
 static pn_status init_actnorm(C *c, pn_layer *l, pn_dtype dtype, pn_rng *rng) {
@@ -142,6 +157,10 @@ static const pni_option batch_options[] = {
     {"epsilon", NULL, 1e-5, 0, HUGE_VAL, PNI_OPTION_CLOSED, "added to the variance"},
     {"affine", "false true", 1, 0, 1, false, "learn a scale and a shift per channel"},
     {"momentum", NULL, 0.1, 0, 1, PNI_OPTION_CLOSED, "share of the batch in the new running statistics"},
+    {0}};
+static const pni_option rms_options[] = {
+    {"epsilon", NULL, 1e-5, 0, HUGE_VAL, PNI_OPTION_CLOSED, "added to the mean square"},
+    {"affine", "false true", 1, 0, 1, false, "learn a scale"},
     {0}};
 static const pni_option none[] = {{0}};
 
@@ -171,6 +190,18 @@ const pni_layer pni_layer_layer_norm = {.name = "layer_norm",
                                         .options = options,
                                         .init = init_layer,
                                         .forward = forward_layer};
+
+const pni_layer pni_layer_rms_norm = {
+    .name = "rms_norm",
+    .doc = "x / sqrt(mean of x^2 + epsilon) weight over the last axes, those of the sizes given: [..., size...]",
+    .source = "Zhang & Sennrich 2019",
+    .size = {"size..."},
+    .input = {{"x", "[..., size...]", 0}},
+    .param = {"weight"},
+    .torch = "weight",
+    .options = rms_options,
+    .init = init_rms,
+    .forward = forward_rms};
 
 const pni_layer pni_layer_group_norm = {
     .name = "group_norm",

@@ -1,6 +1,6 @@
 /*
-** layer_product.c: layers of products with weights besides the affine one: bilinear forms, rows of a table, and the
-** highway, which mixes its input with a transformed one.
+** layer_product.c: layers of products besides the affine one: bilinear forms, rows of a table, the highway, which
+** mixes its input with a transformed one, and the gated linear unit, whose input is its own gate.
 */
 #include <math.h>
 #include "../autodiff/op/op.h"
@@ -58,6 +58,27 @@ static pn_tensor *forward_highway(pn_context *c, const pn_layer *l, const pni_la
   return pn_add(c, x, pn_mul(c, t, pn_sub(c, h, x)));
 }
 
+/* ---- glu ---- */
+
+enum { AXIS };
+
+static pn_tensor *forward_glu(pn_context *c, const pn_layer *l, const pni_layer_call *call) {
+  pn_tensor *x = call->in[0];
+  char s[160];
+  int64_t given = (int64_t)l->option[AXIS], axis = given < 0 ? given + x->ndim : given - 1;
+  if (axis < 0 || axis >= x->ndim || x->shape[axis] % 2) {
+    pni_fail(c, PN_SHAPE, "%s: input must have an even size along axis %lld, got %s", l->type->name, (long long)given,
+             pni_shape_text(x->ndim, x->shape, s));
+    return NULL;
+  }
+  int64_t half = x->shape[axis] / 2;
+  pn_tensor *gate = pn_sigmoid(c, pn_slice(c, x, (int)axis, half, half, 1));
+  return pn_mul(c, pn_slice(c, x, (int)axis, 0, half, 1), gate);
+}
+
+static const pni_option glu_options[] = {
+    {"axis", NULL, -1, -PN_MAX_DIMS, PN_MAX_DIMS, PNI_OPTION_WHOLE, "that is halved: from 1, or from -1 for the last"},
+    {0}};
 static const pni_option bilinear_options[] = {
     {"bias", "false true", 1, 0, 1, false, "add b"},
     {"init", pni_initialiser_names, PNI_INIT_lecun, 0, 0, false, "of the weight, in1 in2 inputs"},
@@ -101,3 +122,9 @@ const pni_layer pni_layer_highway = {
     .options = highway_options,
     .init = init_highway,
     .forward = forward_highway};
+
+const pni_layer pni_layer_glu = {.name = "glu",
+                                 .doc = "a sigmoid(b) of the halves a and b of an axis: [..., 2 n] -> [..., n]",
+                                 .source = "Dauphin, Fan, Auli & Grangier 2017",
+                                 .options = glu_options,
+                                 .forward = forward_glu};

@@ -47,6 +47,17 @@ static pn_status set_word(pn_context *c, const char *where, const pni_option *o,
 
 static int kind_of(const pni_option *o) { return o->kind & PNI_OPTION_KIND; }
 
+int pni_option_list(const pni_option *o, double v, int64_t out[3]) {
+  if (kind_of(o) == PNI_OPTION_PAIR) return pni_option_pair(v, out), 2;
+  out[0] = (int64_t)v;
+  if (kind_of(o) != PNI_OPTION_TRIPLE) return 1;
+  for (int k = 1; k < 3; k++) {
+    out[k] = out[k - 1] / 131072;
+    out[k - 1] -= 131072 * out[k];
+  }
+  return 3;
+}
+
 static bool in_range(const pni_option *o, double x) {
   return x <= o->high && (kind_of(o) == PNI_OPTION_OPEN ? x > o->low : x >= o->low) &&
          (kind_of(o) < PNI_OPTION_WHOLE || !(x < ceil(x)));
@@ -60,6 +71,19 @@ static pn_status set_pair(pn_context *c, const char *where, const pni_option *o,
   char number[32];
   snprintf(number, sizeof number, "%.14g", given->number);
   return pni_fail(c, PN_DOMAIN, "%s: %s must be a whole number in [%g, %g] or two of them, got %s", where, o->name,
+                  o->low, o->high, given->word ? given->word : number);
+}
+
+static pn_status set_triple(pn_context *c, const char *where, const pni_option *o, const pn_option *given, double *v) {
+  int a[3] = {0}, end = 0;
+  if (given->word && (sscanf(given->word, "%9dx%9dx%9d%n", &a[0], &a[1], &a[2], &end) < 3 || given->word[end]))
+    a[0] = INT_MIN;
+  double x[3];
+  for (int k = 0; k < 3; k++) x[k] = given->word ? a[k] : given->number;
+  if (in_range(o, x[0]) && in_range(o, x[1]) && in_range(o, x[2])) return *v = PNI_TRIPLE_OF(x[0], x[1], x[2]), PN_OK;
+  char number[32];
+  snprintf(number, sizeof number, "%.14g", given->number);
+  return pni_fail(c, PN_DOMAIN, "%s: %s must be a whole number in [%g, %g] or three of them, got %s", where, o->name,
                   o->low, o->high, given->word ? given->word : number);
 }
 
@@ -87,6 +111,7 @@ pn_status pni_option_set(pn_context *c, const char *where, const pni_option *row
     return PN_OK;
   }
   if (kind_of(o) == PNI_OPTION_PAIR) return set_pair(c, where, o, given, &v[i]);
+  if (kind_of(o) == PNI_OPTION_TRIPLE) return set_triple(c, where, o, given, &v[i]);
   if (given->word) return pni_fail(c, PN_DOMAIN, "%s: %s must be a number, got '%s'", where, o->name, given->word);
   return set_number(c, where, o, x, &v[i]);
 }

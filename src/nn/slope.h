@@ -15,6 +15,8 @@ typedef enum pni_slope_kind {
   PNI_SLOPE_SIGMOID,
   PNI_SLOPE_SOFTPLUS,
   PNI_SLOPE_SOFTSIGN,
+  PNI_SLOPE_HARD_SWISH,
+  PNI_SLOPE_MISH,
   PNI_SLOPE_CLAMP /* factor x + shift, limited to [first, second] */
 } pni_slope_kind;
 

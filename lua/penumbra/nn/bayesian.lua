@@ -15,7 +15,8 @@
 ---                     Distributions may have parameters of their own, which are then learned with the network.
 ---                     Default: normal(0, 1)
 ---   estimator         "local": draws the outputs of layers, a row each (local reparametrisation): linear, conv1d,
----                     conv2d, conv_transpose2d, embedding. A layer that is called several times draws anew each time
+---                     conv2d, conv_transpose1d, conv_transpose2d, embedding. A layer that is called several times
+---                     draws anew each time
 ---                     "flipout": one draw of the weights, whose signs each row turns anew: those layers, and rnn, gru
 ---                     and lstm, where a sequence keeps its signs over all steps (step by step: slower than "weights")
 ---                     "weights": draws every parameter once a call: any layer

@@ -19,8 +19,8 @@
 ---     multi_head_attention   out_proj_weight is out_proj.weight, out_proj_bias is out_proj.bias
 ---     rnn, gru, lstm         weight_ih is weight_ih_l0 and so on; gates stand in the same order, both biases are kept
 ---     recurrent              "2.backward.weight_ih" is "weight_ih_l1_reverse": one PyTorch module
----     the other rows         the same: conv1d, conv2d, conv_transpose2d, bilinear, embedding, layer_norm, group_norm,
----                            prelu
+---     the other rows         the same: conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, bilinear,
+---                            embedding, layer_norm, rms_norm, group_norm, prelu
 ---
 --- Parameters and buffers of a module's own keep their layout. What has no counterpart is an error that names it:
 --- Bayesian layers, actnorm, highway, a gru that runs in reverse alone, distributions and bijectors.

@@ -42,6 +42,11 @@ local function convolution(rank, f)
   end
 end
 
+-- One number as that of an image of one row.
+local function flat(n, other)
+  return n and { other, n } or nil
+end
+
 local maps = {
   linear = function()
     return function(x, w, b)
@@ -49,14 +54,15 @@ local maps = {
     end
   end,
   conv1d = convolution(1, function(x, w, o)
-    local function flat(n, other)
-      return n and { other, n } or nil
-    end
     return core.conv2d(x:unsqueeze(3), w:unsqueeze(3), flat(o.stride, 1), flat(o.padding, 0), flat(o.dilation, 1),
       o.groups):squeeze(3)
   end),
   conv2d = convolution(2, function(x, w, o)
     return core.conv2d(x, w, o.stride, o.padding, o.dilation, o.groups)
+  end),
+  conv_transpose1d = convolution(1, function(x, w, o)
+    return core.conv_transpose2d(x:unsqueeze(3), w:unsqueeze(3), flat(o.stride, 1), flat(o.padding, 0),
+      flat(o.dilation, 1), o.groups, flat(o.output_padding, 0)):squeeze(3)
   end),
   conv_transpose2d = convolution(2, function(x, w, o)
     return core.conv_transpose2d(x, w, o.stride, o.padding, o.dilation, o.groups, o.output_padding)
@@ -64,7 +70,7 @@ local maps = {
 }
 
 -- The axes along which the elements of one row share a weight.
-local images = { conv1d = { 3 }, conv2d = { 3, 4 }, conv_transpose2d = { 3, 4 } }
+local images = { conv1d = { 3 }, conv2d = { 3, 4 }, conv_transpose1d = { 3 }, conv_transpose2d = { 3, 4 } }
 
 -- ---- local reparametrisation ----
 

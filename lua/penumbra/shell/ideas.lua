@@ -50,6 +50,7 @@ count data, counts, overdispersion | dist.poisson, gamma_poisson, negative_binom
   [pn.dist.hurdle]
 cross validation, kfold, k-fold | pn.k_fold(model, {data =, folds =}); p:loo() without fitting again
   [pn.k_fold]
+ctc, speech recognition, alignment | pn.ctc_loss(log_p, labels, {lengths =, label_lengths =}) [pn.ctc_loss]
 csv, dataframe, pandas, read file, excel | pn.data.csv(path) [pn.data.csv]
 cuda, gpu, device, mps, tpu | not there: Penumbra runs on processors, in threads (pn.threads) [pn.threads]
 debug, nan, nans, inf, not finite | pn.diagnose(model) for models; a training step that meets NaN says which operation
@@ -89,7 +90,7 @@ linear regression, regression, glm, logistic regression, logit | a model: dist.n
   dist.bernoulli{logits = x:matmul(w)}; examples/06_logistic_regression.lua [pn.model]
 loo, leave one out, psis, waic, model comparison, elpd, aic, bic, dic | p:loo(), p:waic(), pn.compare{a, b}
   [pn.compare]
-loss, loss function, criterion | pn.cross_entropy, mse, mae, bce, bce_logits, huber; or -d:log_prob(y):mean()
+loss, loss function, criterion | pn.cross_entropy, mse, mae, bce, bce_logits, huber, kl_div; or -d:log_prob(y):mean()
   [pn.cross_entropy]
 lstm, rnn, recurrent, sequence | nn.lstm, nn.gru, nn.rnn over time [pn.nn.lstm]
 mnist, idx, dataset | pn.data.idx(path) reads it; nothing is downloaded [pn.data.idx]
@@ -126,8 +127,8 @@ string, text, tokenizer, nlp | not there: tensors hold numbers; nn.embedding tak
 test split, train test split, holdout | pn.data.split, pn.data.holdout [pn.data.split]
 training loop, trainer, fit, epochs | pn.train.fit{model =, data =, loss =, epochs =}, or opt:step(loss) in a loop
   [pn.train.fit]
-transformer, bert, gpt, encoder layer | nn.multi_head_attention, layer_norm, residual make one; layers by that name
-  are not there [pn.nn.multi_head_attention]
+transformer, bert, gpt, encoder layer, decoder layer | nn.transformer_encoder(size, heads, layers, {causal = true}),
+  nn.transformer_decoder [pn.nn.transformer_encoder]
 truncated, truncation | dist.truncated(d, low, high) [pn.dist.truncated]
 vae, autoencoder, variational autoencoder, latent variable model | pn.models.vae{data =, latent =, hidden =}
   [penumbra.models.vae]

@@ -146,6 +146,46 @@ case("hard_tanh", [], {}, nn.Hardtanh(), [e])
 case("hard_tanh", [], {"low": -2, "high": 0.5}, nn.Hardtanh(-2, 0.5), [e])
 case("hard_sigmoid", [], {}, nn.Hardsigmoid(), [e])
 
+case("hard_swish", [], {}, nn.Hardswish(), [e])
+case("mish", [], {}, nn.Mish(), [e])
+g = rand(3, 4, 6)
+case("glu", [], {}, nn.GLU(), [g])
+case("glu", [], {"axis": 2}, nn.GLU(1), [g])
+case("rms_norm", [6], {"epsilon": 1e-3}, nn.RMSNorm(6, eps=1e-3), [g])
+case("rms_norm", [4, 6], {}, nn.RMSNorm([4, 6], eps=1e-5), [g])
+case("rms_norm", [6], {"affine": False}, nn.RMSNorm(6, eps=1e-5, elementwise_affine=False), [g])
+
+case("conv_transpose1d", [4, 3], {"kernel": 3}, nn.ConvTranspose1d(4, 3, 3), [s])
+case("conv_transpose1d", [4, 6],
+     {"kernel": 2, "stride": 3, "padding": 1, "dilation": 2, "groups": 2, "output_padding": 1, "bias": False},
+     nn.ConvTranspose1d(4, 6, 2, stride=3, padding=1, dilation=2, groups=2, output_padding=1, bias=False), [s])
+v = rand(2, 4, 5, 3, 4)
+case("conv3d", [4, 3], {"kernel": 3}, nn.Conv3d(4, 3, 3), [v])
+case("conv3d", [4, 6], {"kernel": [2, 1, 3], "stride": [2, 1, 2], "padding": [1, 0, 1], "dilation": [3, 2, 1], "groups": 2},
+     nn.Conv3d(4, 6, (2, 1, 3), stride=(2, 1, 2), padding=(1, 0, 1), dilation=(3, 2, 1), groups=2), [v])
+case("conv3d", [4, 4], {"kernel": 2, "stride": 3, "groups": 4, "bias": False},
+     nn.Conv3d(4, 4, 2, stride=3, groups=4, bias=False), [v])
+
+case("max_pool1d", [], {"kernel": 3}, nn.MaxPool1d(3), [s])
+case("max_pool1d", [], {"kernel": 3, "stride": 2, "padding": 1}, nn.MaxPool1d(3, 2, 1), [s])
+case("avg_pool1d", [], {"kernel": 2}, nn.AvgPool1d(2), [s])
+case("avg_pool1d", [], {"kernel": 3, "stride": 2, "padding": 1}, nn.AvgPool1d(3, 2, 1), [s])
+case("max_pool3d", [], {"kernel": [2, 3, 2]}, nn.MaxPool3d((2, 3, 2)), [v])
+case("max_pool3d", [], {"kernel": [3, 2, 2], "stride": [1, 2, 1], "padding": [1, 0, 1]},
+     nn.MaxPool3d((3, 2, 2), (1, 2, 1), (1, 0, 1)), [v])
+case("avg_pool3d", [], {"kernel": 2}, nn.AvgPool3d(2), [v])
+case("avg_pool3d", [], {"kernel": [3, 2, 2], "stride": [2, 1, 2], "padding": [1, 1, 0]},
+     nn.AvgPool3d((3, 2, 2), (2, 1, 2), (1, 1, 0)), [v])
+for n in (1, 3, 5, 7, 9):
+    case("adaptive_avg_pool1d", [], {"size": n}, nn.AdaptiveAvgPool1d(n), [s])
+    case("adaptive_max_pool1d", [], {"size": n}, nn.AdaptiveMaxPool1d(n), [s])
+for n in ((1, 1), (2, 4), (5, 3), (4, 8)):
+    case("adaptive_avg_pool2d", [], {"size": n}, nn.AdaptiveAvgPool2d(n), [i])
+    case("adaptive_max_pool2d", [], {"size": n}, nn.AdaptiveMaxPool2d(n), [i])
+for n in ((1, 1, 1), (2, 3, 3), (3, 2, 5)):
+    case("adaptive_avg_pool3d", [], {"size": n}, nn.AdaptiveAvgPool3d(n), [v])
+    case("adaptive_max_pool3d", [], {"size": n}, nn.AdaptiveMaxPool3d(n), [v])
+
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_layers.lua"), "w") as out:
     out.write("-- Made by torch_layers.py: do not edit.\nreturn {\n")
     for entry in cases:

@@ -29,6 +29,26 @@ TARGET static void NAME(gelu)(REAL *restrict h, REAL *restrict d, REAL *restrict
   }
 }
 
+/* x times a gate of three straight pieces. */
+TARGET static void NAME(hard_swish)(REAL *restrict h, REAL *restrict d, int64_t n) {
+  EACH {
+    REAL a = h[k] * (REAL)(1.0 / 6) + (REAL)0.5, gate = a < 0 ? 0 : a > 1 ? 1 : a;
+    d[k] = gate + (a > 0 && a < 1 ? h[k] * (REAL)(1.0 / 6) : 0);
+    h[k] = h[k] * gate;
+  }
+}
+
+/* t = tanh(softplus(x)): x t and t + x (1 - t^2) sigmoid(x). */
+TARGET static void NAME(mish)(REAL *restrict h, REAL *restrict d, REAL *restrict spare, int64_t n) {
+  VECTOR(softplus, h, spare, n);
+  VECTOR(tanh, spare, spare, n);
+  VECTOR(sigmoid, h, d, n);
+  EACH {
+    d[k] = spare[k] + h[k] * (1 - spare[k] * spare[k]) * d[k];
+    h[k] = h[k] * spare[k];
+  }
+}
+
 /* Of straight pieces, and of closed slopes in the value. */
 TARGET static void NAME(straight)(const pni_site_layer *l, REAL *restrict h, REAL *restrict d, int64_t n) {
   const REAL low = (REAL)l->first, high = (REAL)l->second, slope = (REAL)l->slope, shift = (REAL)l->shift;
@@ -80,6 +100,8 @@ TARGET static void NAME(activate)(const pni_site_layer *l, REAL *restrict h, REA
     }
     return;
   case PNI_SLOPE_GELU: NAME(gelu)(h, d, spare, n); return;
+  case PNI_SLOPE_HARD_SWISH: NAME(hard_swish)(h, d, n); return;
+  case PNI_SLOPE_MISH: NAME(mish)(h, d, spare, n); return;
   case PNI_SLOPE_ELU: NAME(bend)(h, d, spare, n, (REAL)l->first, (REAL)l->second); return;
   default: NAME(straight)(l, h, d, n);
   }

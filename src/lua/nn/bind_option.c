@@ -15,19 +15,25 @@ static void push_choices(lua_State *L, const char *choices) {
 
 static bool is_switch(const pni_option *o) { return o->choices && strcmp(o->choices, "false true") == 0; }
 
-/* A number that stands for both, or a list of two. */
-static void push_pair(lua_State *L, double v) {
-  int64_t p[2];
-  pni_option_pair(v, p);
-  if (p[0] == p[1]) {
+/* A number that stands for all, or a list of two or three. */
+static void push_list(lua_State *L, const pni_option *o, double v) {
+  int64_t p[3];
+  int n = pni_option_list(o, v, p);
+  if (p[0] == p[1] && p[0] == p[n - 1]) {
     lua_pushinteger(L, p[0]);
     return;
   }
-  lua_createtable(L, 2, 0);
-  for (int k = 0; k < 2; k++) {
+  lua_createtable(L, n, 0);
+  for (int k = 0; k < n; k++) {
     lua_pushinteger(L, p[k]);
     lua_rawseti(L, -2, k + 1);
   }
+}
+
+/* How many numbers its list has, 0 of what is no list. */
+static int list_size(const pni_option *o) {
+  int kind = o->choices ? 0 : o->kind & PNI_OPTION_KIND;
+  return kind == PNI_OPTION_PAIR ? 2 : kind == PNI_OPTION_TRIPLE ? 3 : 0;
 }
 
 void pni_push_option_value(lua_State *L, const pni_option *o, double v) {
@@ -36,8 +42,8 @@ void pni_push_option_value(lua_State *L, const pni_option *o, double v) {
     lua_pushboolean(L, v != 0);
   else if (o->choices)
     lua_pushstring(L, pni_option_word(o->choices, (int)v, word));
-  else if ((o->kind & PNI_OPTION_KIND) == PNI_OPTION_PAIR)
-    push_pair(L, v);
+  else if (list_size(o))
+    push_list(L, o, v);
   else if ((o->kind & PNI_OPTION_KIND) == PNI_OPTION_WHOLE)
     lua_pushinteger(L, (lua_Integer)v);
   else
@@ -66,8 +72,11 @@ void pni_push_options(lua_State *L, const pni_option *rows) {
 
 void pni_add_option_text(luaL_Buffer *B, lua_State *L, const pni_option *rows) {
   for (int i = 0; rows && rows[i].name; i++) {
-    static const char letter[] = {
-        [PNI_OPTION_CLOSED] = 'n', [PNI_OPTION_OPEN] = 'n', [PNI_OPTION_WHOLE] = 'i', [PNI_OPTION_PAIR] = 'p'};
+    static const char letter[] = {[PNI_OPTION_CLOSED] = 'n',
+                                  [PNI_OPTION_OPEN] = 'n',
+                                  [PNI_OPTION_WHOLE] = 'i',
+                                  [PNI_OPTION_PAIR] = 'p',
+                                  [PNI_OPTION_TRIPLE] = 'p'};
     char kind = is_switch(&rows[i]) ? 'b' : rows[i].choices ? 'w' : letter[rows[i].kind & PNI_OPTION_KIND];
     if (rows[i].kind & PNI_OPTION_REQUIRED) {
       lua_pushfstring(L, " %s:%c", rows[i].name, kind);
@@ -84,20 +93,21 @@ void pni_add_option_text(luaL_Buffer *B, lua_State *L, const pni_option *rows) {
   }
 }
 
-static bool is_pair(const pni_option *o) { return !o->choices && (o->kind & PNI_OPTION_KIND) == PNI_OPTION_PAIR; }
-
-/* The list of two whole numbers at index i as the word "3x5", which stays on the stack. */
-static const char *read_pair(lua_State *L, const char *where, const pni_option *row, int i) {
-  lua_Integer p[2] = {0, 0};
-  int whole[2] = {0, 0};
-  for (int k = 0; k < 2; k++) {
+/* The list of whole numbers at index i as the word "3x5" or "3x5x2", which stays on the stack. */
+static const char *read_list(lua_State *L, const char *where, const pni_option *row, int i) {
+  lua_Integer p[3] = {0};
+  int n = list_size(row), found = 0;
+  for (int k = 0; k < n; k++) {
+    int whole = 0;
     lua_rawgeti(L, i, k + 1);
-    if (lua_type(L, -1) == LUA_TNUMBER) p[k] = lua_tointegerx(L, -1, &whole[k]);
+    if (lua_type(L, -1) == LUA_TNUMBER) p[k] = lua_tointegerx(L, -1, &whole);
     lua_pop(L, 1);
+    found += whole;
   }
-  if (!whole[0] || !whole[1] || lua_rawlen(L, i) != 2)
-    pni_error(L, "%s: %s must be a whole number or a list of two", where, row->name);
-  return lua_pushfstring(L, "%Ix%I", (LUAI_UACINT)p[0], (LUAI_UACINT)p[1]);
+  if (found < n || lua_rawlen(L, i) != (lua_Unsigned)n)
+    pni_error(L, "%s: %s must be a whole number or a list of %s", where, row->name, n == 2 ? "two" : "three");
+  if (n == 2) return lua_pushfstring(L, "%Ix%I", (LUAI_UACINT)p[0], (LUAI_UACINT)p[1]);
+  return lua_pushfstring(L, "%Ix%Ix%I", (LUAI_UACINT)p[0], (LUAI_UACINT)p[1], (LUAI_UACINT)p[2]);
 }
 
 void pni_read_option(lua_State *L, const char *where, const pni_option *row, int i, pn_option *out) {
@@ -106,18 +116,19 @@ void pni_read_option(lua_State *L, const char *where, const pni_option *row, int
   out->word = NULL;
   if (lua_isboolean(L, i) && is_switch(row))
     out->number = lua_toboolean(L, i);
-  else if (lua_istable(L, i) && is_pair(row))
-    out->word = read_pair(L, where, row, i);
+  else if (lua_istable(L, i) && list_size(row))
+    out->word = read_list(L, where, row, i);
   else if (lua_type(L, i) == LUA_TNUMBER && !row->choices)
     out->number = lua_tonumber(L, i);
   else if (lua_type(L, i) == LUA_TSTRING && row->choices && !is_switch(row))
     out->word = lua_tostring(L, i);
   else
     pni_error(L, "%s: %s must be %s, got %s", where, row->name,
-              is_switch(row) ? "true or false"
-              : row->choices ? "a word"
-              : is_pair(row) ? "a whole number or a list of two"
-                             : "a number",
+              is_switch(row)        ? "true or false"
+              : row->choices        ? "a word"
+              : list_size(row) == 2 ? "a whole number or a list of two"
+              : list_size(row) == 3 ? "a whole number or a list of three"
+                                    : "a number",
               pni_type_name(L, i));
 }
 
