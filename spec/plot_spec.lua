@@ -90,10 +90,13 @@ describe("plot.save", function()
   end)
 
   it("puts words on the axes of one panel, not of the next", function()
-    local dots = plot.panel { plot.points({ 1, 2 }, { 1, 2 }), x_names = { "a", "it's" }, y_names = { "left", "" } }
+    local long = ("a"):rep(60) -- stands upright
+    local dots = plot.panel { plot.points({ 1, 2 }, { 1, 2 }), x_names = { long, "it's" }, y_names = { "left", "" } }
     local script = plot.script("a.png", "png", { dots, plot.panel { plot.line(x, x) } })
     local first, second = script:match "unset title(.-)unset title(.*)$"
-    assert(first:find('set xtics rotate by 90 right ("a" 1, ', 1, true))
+    assert(first:find('set xtics rotate by 90 right ("' .. long .. '" 1, ', 1, true))
+    local short = plot.script("a.png", "png", { x_names = { "a", "b" }, plot.points({ 1, 2 }, { 1, 2 }) })
+    assert(short:find('set xtics ("a" 1, "b" 2)', 1, true))
     assert(first:find('set ytics ("left" 1, "" 2)', 1, true))
     assert(second:find("set xtics norotate\nset xtics autofreq\nset ytics autofreq", 1, true))
     assert.has_error(function() plot.script("a.png", "png", { x_names = { 3 }, plot.line(x, x) }) end)
@@ -248,15 +251,15 @@ describe("plot.show", function()
     assert.is_true(ok)
     for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 79, line) end
     assert.matches("A curve", text)
-    assert.matches("sine %*+", text)
-    assert.matches("cosine +B", text)
+    assert.matches("%*+ sine", text) -- sample and label, apart
+    assert.matches("B +cosine", text)
     assert.is_true(count(text, "%*") > 30 and count(text, "B") > 20)
     assert.is_nil(text:find "\27")
   end)
 
   it("shows what each mark has to show", function()
     local function look(m) return (shown(function() return plot.show { m } end)) end
-    assert.is_true(count(look(plot.band(x, x - 1, x + 1)), "%.") > 80) -- two edges of dots
+    assert.is_true(count(look(plot.band(x, x - 1, x + 1)), "[%.%+]") > 80) -- two edges of dots
     local heat = look(plot.heatmap { { 0, 1, 2 }, { 3, 4, 5 }, { 6, 7, 8 } })
     assert.matches("@", heat)
     assert.matches("=", heat)

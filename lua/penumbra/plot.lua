@@ -30,7 +30,8 @@ local panel_kind = panel.panel_kind
 ---- the picture ----
 
 local figure_options = { title = options.optional "string", size = options.optional "table",
-  columns = options.optional "number" }
+  columns = options.optional "number", legend = options.choice("panels", "below"), aligned = false }
+local OF_FIGURE = { size = true, columns = true, aligned = true }
 
 local function figure_size(where, o, columns, rows, many, panels)
   if not o.size then
@@ -41,7 +42,9 @@ local function figure_size(where, o, columns, rows, many, panels)
       local title = (panels[1].title or o.title) and 30 or 0
       return wide and long or short, (wide and short or long) + title
     end
-    if many then return columns * 440, rows * 330 + (o.title and 30 or 0) end
+    if many then
+      return columns * 440, rows * 330 + (o.title and 30 or 0) + (o.legend == "below" and 30 or 0)
+    end
     return 680, 430
   end
   local w, h = o.size[1], o.size[2]
@@ -59,7 +62,8 @@ local function read_figure(where, content, opt)
   local given, own = {}, {}
   for key, value in pairs(opt or {}) do given[key] = value end
   for key, value in pairs(content) do
-    if key == "size" or key == "columns" or many and key == "title" then given[key] = value else own[key] = value end
+    local of_figure = OF_FIGURE[key] or many and (key == "title" or key == "legend")
+    if of_figure then given[key] = value else own[key] = value end
   end
   local o = options.check(where, given, figure_options)
   if #content == 0 then
@@ -72,7 +76,7 @@ local function read_figure(where, content, opt)
   for key in pairs(own) do
     if math.type(key) ~= "integer" then
       core.error(("%s: unknown option '%s'%s"):format(where, tostring(key),
-        options.suggestion(key, { "title", "size", "columns" })))
+        options.suggestion(key, { "title", "size", "columns", "legend", "aligned" })))
     end
   end
   return content, o
@@ -81,7 +85,9 @@ end
 local function layout_of(where, panels, o)
   local columns = o.columns or math.ceil(math.sqrt(#panels))
   if columns < 1 or columns % 1 ~= 0 then core.error(where .. ": columns must be a whole number above 0") end
-  return columns, (#panels + columns - 1) // columns
+  local last = #panels
+  for _, p in ipairs(panels) do last = math.max(last, p.cell or 0) end
+  return columns, (last + columns - 1) // columns
 end
 
 --- The gnuplot program that draws `content` (as for `save`) into the file `target` of kind "svg", "png" or "pdf".
@@ -93,6 +99,7 @@ function plot.script(target, kind, content, opt)
   local panels, o = read_figure("plot.save", content, opt)
   local columns, rows = layout_of("plot.save", panels, o)
   local w, h = figure_size("plot.save", o, columns, rows, #panels > 1, panels)
+  o.width, o.height = w, h
   local scale = kind == "png" and 2 or kind == "pdf" and 1 / 72 or 1 -- pdf counts in inches
   if not target:match "^/" then target = "./" .. target end -- a leading | or < would mean a command
   local terminal = gnuplot.terminals[kind]:format(kind == "pdf" and w * scale or math.floor(w * scale),
@@ -102,9 +109,10 @@ end
 
 --- Draws `content` into the file `path`, whose name ends in .svg, .png or .pdf. content: a panel (a table of
 --- marks with labels, see `plot.panel`), or a list of panels. Options, there or in `opt`: size {width,
---- height} in points, title, columns (of panels). The file appears whole or not at all. Returns the path,
---- or nil, message, code: "missing" without gnuplot or where a host lets scripts start no programs, "io" if the
---- file cannot be written.
+--- height} in points, title, columns (of panels), legend ("below": one for all panels), aligned (true: the axes of all
+--- panels are equally large, for panels without numbers at inner axes). The file appears whole or not at all. Returns
+--- the path, or nil, message, code: "missing" without gnuplot or where a host lets scripts start no programs, "io" if
+--- the file cannot be written.
 function plot.save(path, content, opt)
   if type(path) ~= "string" then core.error(("plot.save: path must be a string, got a %s"):format(type(path))) end
   local kind = (path:match "%.(%a+)$" or ""):lower()
@@ -145,7 +153,45 @@ local function understands_sixels()
 end
 
 local show_options = { columns = options.optional "number", title = options.optional "string",
-  size = options.optional "table", kind = options.choice("auto", "text", "sixel") }
+  size = options.optional "table", kind = options.choice("auto", "text", "sixel"),
+  legend = options.choice("panels", "below"), aligned = false }
+
+-- Pictures in letters: two for each pixel where there is room.
+local function picture_in_letters(p, width)
+  local text = p.marks[1].letters(width)
+  return (p.title and (" "):rep((width - #p.title) // 2) .. p.title .. "\n" or "") .. text .. "\n"
+end
+
+-- Panels in letters, one below the other. Returns the text, or nil, message, code.
+local function in_letters(panels, o, width)
+  local height = math.min(math.max(width // 4, 16), 30)
+  local terminal = ("set terminal dumb noenhanced size %d,%d"):format(width, height)
+  local parts, run = {}, {}
+  local function draw()
+    if #run == 0 then return true end
+    local one = { legend = o.legend, letters = width - 8, title = #panels == 1 and o.title or nil }
+    local said, message, code = gnuplot.run(gnuplot.compose(terminal, run, one, 1, true), "plot.show")
+    if not said then return nil, message, code end
+    parts[#parts + 1], run = said, {}
+    return true
+  end
+  if o.title and (#panels > 1 or panels[1].title) then
+    parts[1] = (" "):rep(math.max(0, (width - #o.title) // 2)) .. o.title .. "\n"
+  end
+  for _, p in ipairs(panels) do
+    if p.marks[1].letters then
+      local ok, message, code = draw()
+      if not ok then return nil, message, code end
+      parts[#parts + 1] = picture_in_letters(p, width)
+    else
+      run[#run + 1] = p
+    end
+  end
+  local ok, message, code = draw()
+  if not ok then return nil, message, code end
+  local said = table.concat(parts, "\n")
+  return (said:gsub("\f", ""):gsub("[ ]+\n", "\n"):gsub("^\n+", ""):gsub("\n\n+", "\n\n"))
+end
 
 --- Shows `content` (as for `save`) on the terminal: in colours where the terminal says that it understands sixels, else
 --- in letters as wide as the terminal, one panel below the other; also panel:show(). Options: columns of panels, title,
@@ -161,19 +207,18 @@ function plot.show(content, opt)
   local panels, o = read_figure("plot.show", content, given)
   local columns, rows = layout_of("plot.show", panels, o)
   local width = core.terminal(io.stdout)
-  local terminal, plain
+  local said, message, code, after
   if chosen.kind == "sixel" or chosen.kind == "auto" and width and understands_sixels() then
     local w, h = figure_size("plot.show", o, columns, rows, #panels > 1, panels)
-    terminal = ("set terminal sixelgd truecolor noenhanced size %d,%d background '#ffffff'"):format(w, h)
+    o.width, o.height = w, h
+    local terminal = ("set terminal sixelgd truecolor noenhanced size %d,%d background '#ffffff'"):format(w, h)
+    said, message, code = gnuplot.run(gnuplot.compose(terminal, panels, o, columns), "plot.show")
+    after = "\n"
   else
-    plain = true
-    width = math.min(math.max((width or 80) - 1, 40), 160)
-    terminal = ("set terminal dumb noenhanced size %d,%d"):format(width, math.min(math.max(width // 4, 16), 30))
+    said, message, code = in_letters(panels, o, math.min(math.max((width or 80) - 1, 40), 160))
   end
-  local said, message, code = gnuplot.run(gnuplot.compose(terminal, panels, o, columns, plain), "plot.show")
   if not said then return nil, message, code end
-  if plain then said = said:gsub("\f", ""):gsub("[ ]+\n", "\n"):gsub("^\n+", ""):gsub("\n\n+", "\n\n") end
-  io.stdout:write(said, plain and "" or "\n")
+  io.stdout:write(said, after or "")
   io.stdout:flush()
   return true
 end

@@ -95,6 +95,17 @@ describe("a picture of a posterior", function()
     assert.equal("the first 9 of 10 numbers (names says which)", figure.title)
   end)
 
+  -- Whole numbers are often equal. Ranked by place, the first chain would have all the lowest.
+  it("of ranks is level where draws are equal", function()
+    local same = pn.model(function(m) m:deterministic("k", m:sample("a", dist.normal(0, 1)) * 0) end)
+    local q = pn.nuts(same, { chains = 2, warmup = 50, draws = 2000 })
+    local panel = panels_of(q, { kind = "rank", names = { "k" } })[1]
+    for c = 1, 2 do
+      for _, n in ipairs(column(panel.marks[1 + c], 2)) do assert(math.abs(n - 100) < 6 * 95 ^ 0.5, n) end
+    end
+    assert.equal(0, panel.y_range[1])
+  end)
+
   it("of intervals, pairs and marginals has the numbers of the draws", function()
     local forest = panels_of(p, { kind = "forest" })[1]
     assert.equal("theta[8]", forest.y_names[1])
@@ -104,11 +115,15 @@ describe("a picture of a posterior", function()
     local ends = column(forest.marks[1], 1)
     assert(math.abs(ends[1] - p:summary().mu.q05) < 0.1 and math.abs(ends[2] - p:summary().mu.q95) < 0.1)
     local pairs_ = panels_of(p, { kind = "pairs", names = { "mu", "tau", "theta[1]" } })
-    assert.equal(9, #pairs_)
+    assert.equal(6, #pairs_) -- below the diagonal and on it
+    for i, cell in ipairs { 1, 4, 5, 7, 8, 9 } do assert.equal(cell, pairs_[i].cell) end
     assert.equal(math.tointeger(p.divergences), #pairs_[2].marks[2].data)
     assert.equal(400, #pairs_[2].marks[1].data)
-    local x, tau = column(pairs_[2].marks[1], 1), p.draws.tau:reshape({ -1 }):totable()
-    for i = 1, 400, 37 do assert(math.abs(x[i] - tau[i]) < 1e-8) end
+    local x, y_ = column(pairs_[2].marks[1], 1), column(pairs_[2].marks[1], 2)
+    local mu, tau = p.draws.mu:reshape({ -1 }):totable(), p.draws.tau:reshape({ -1 }):totable()
+    for i = 1, 400, 37 do assert(math.abs(x[i] - mu[i]) < 1e-8 and math.abs(y_[i] - tau[i]) < 1e-8) end
+    local bad = column(pairs_[2].marks[2], 2) -- where every 17th draw stands
+    for k, v in ipairs(bad) do assert(math.abs(v - tau[4 + 17 * (k - 1)]) < 1e-8) end
     assert.equal(10, #panels_of(p, { kind = "marginal" }))
     assert.matches("^E%-BFMI %d%.%d%d, %d%.%d%d$", panels_of(p, { kind = "energy" })[1].title)
   end)

@@ -278,7 +278,7 @@ end
 ---     "rank"          how the ranks of each chain lie among all draws: level where chains have one law
 ---     "marginal"      the law of each number, its middle 90 % and its mean
 ---     "forest"        median, middle 50 % and 90 % of each number, one below the other
----     "pairs"         each number against each other one, divergences in red: where they gather is the trouble
+---     "pairs"         each number against each one before it, divergences in red: where they gather is the trouble
 ---     "energy"        energies and their changes: far narrower changes do not reach the tails (E-BFMI)
 ---     "predictive"    laws of replicated data (p:predict) over that of what was observed; site: which one
 ---

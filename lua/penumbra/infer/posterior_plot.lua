@@ -48,6 +48,12 @@ local function numbers_of(p, names, most)
   return { table.unpack(list, 1, math.min(most, count)) }, title
 end
 
+-- Shares of the whole numbers low, low + 1, ..., high among the last axis of x.
+local function shares_of(x, low, high)
+  local grid = core.linspace(low, high, math.tointeger(high - low + 1), { dtype = "float64" })
+  return x:unsqueeze(-1):eq(grid):to("float64"):mean(-2), grid
+end
+
 -- Curve of the density of a vector on `points` places: a Gaussian kernel whose width is Silverman's rule. Where it is
 -- bounded there is no mass beyond its lowest and highest value: the kernel is reflected there.
 local function density(x, points, bounded)
@@ -73,6 +79,19 @@ local function whole(x)
   return x:eq(x:round()):all():item()
 end
 
+-- The law of a chain as a line: of whole numbers their shares, else a density.
+local function law_of_chain(x, given)
+  if whole(x) then
+    local low, high = x:min():item(), x:max():item()
+    if high - low < 60 then
+      local share, at = shares_of(x, low, high)
+      return plot.line(at, share, given)
+    end
+  end
+  local at, y = density(x, 160, true)
+  return plot.line(at, y, given)
+end
+
 -- The law of a vector as marks: bars of whole numbers, else a curve.
 local function law(x, given)
   if whole(x) then
@@ -83,7 +102,7 @@ local function law(x, given)
 end
 
 local function chain_label(p, c)
-  return p.chains > 1 and c <= 8 and ("chain %d"):format(c) or nil
+  return p.chains > 1 and p.chains <= 8 and ("chain %d"):format(c) or nil
 end
 
 local COLOURS = { "#2f6db3", "#d9752b", "#3a9276", "#7a62ad", "#8a7433", "#5f6b78" }
@@ -102,7 +121,15 @@ local function count_divergences(p)
   return p.divergences and p.divergences > 0 and p.divergences or nil
 end
 
--- ---- the kinds ----
+-- A step of 1, 2 or 5 times a power of ten that the extent of x holds about three times.
+local function wide_step(x)
+  local size = (x:max() - x:min()):item() / 3.5
+  local power = 10 ^ math.floor(math.log(size > 0 and size or 1, 10))
+  local lead = size > 0 and size / power or 1
+  return (lead < 1.5 and 1 or lead < 3.2 and 2 or lead < 7 and 5 or 10) * power
+end
+
+-- ---- the kinds: each gives panels and what the figure is ----
 
 local kinds = {}
 
@@ -112,13 +139,14 @@ local MOST = { trace = 8, rank = 9, marginal = 16, forest = 60, pairs = 6 }
 function kinds.trace(p, list)
   local panels = {}
   for k, one in ipairs(list) do
-    local left = { title = one.name, y_label = "density", y_names = {}, legend = k == 1 and "top right" or "none" }
-    local right = { title = one.name, x_label = k == #list and "draw" or nil, legend = "none" }
+    local left = { title = one.name, y_label = "density", y_names = {} }
+    local right = { title = one.name, x_label = k == #list and "draw" or nil, y_step = wide_step(one.draws) }
     local low = one.draws:min():item()
     local at = {}
     for c = 1, p.chains do
-      left[c] = law(one.draws[c], { colour = colour_of(c), width = 1.5 })
-      right[c] = plot.line(nil, one.draws[c], { colour = colour_of(c), width = 0.6 })
+      local colour, label = colour_of(c), chain_label(p, c)
+      left[c] = law_of_chain(one.draws[c], { colour = colour, width = 1.5, label = label })
+      right[c] = plot.line(nil, one.draws[c], { colour = colour, width = 0.6 })
       for _, i in ipairs(diverged(p, c):totable()) do
         at[#at + 1] = i + 1
       end
@@ -127,14 +155,21 @@ function kinds.trace(p, list)
       local foot = {}
       for i = 1, #at do foot[i] = low end
       right[#right + 1] = plot.points(at, foot, { colour = RED, size = 0.4, label = "diverged" })
-      right.legend = k == 1 and "below" or "none"
     end
     panels[#panels + 1], panels[#panels + 2] = plot.panel(left), plot.panel(right)
   end
-  return panels, 2, { 900, 210 * #list }
+  return panels, { columns = 2, size = { 900, 210 * #list + 60 }, legend = "below" }
 end
 
 local BINS = 20
+
+-- Ranks from 0 of all draws, [chains, draws]. Equal ones are ranked in an order of their own, by chance: by their place
+-- the first chain would always be the lowest.
+local function ranks_of(draws)
+  local flat = draws:reshape { -1 }
+  local shuffled = core.randperm(flat:numel(), { generator = core.generator(1) })
+  return flat:take(1, shuffled):argsort():argsort():take(1, shuffled:argsort()):reshape(draws:shape())
+end
 
 -- How often the ranks of each chain among all draws fall where: level where the chains have one law. The band holds 95
 -- % of bins of independent draws.
@@ -144,11 +179,10 @@ function kinds.rank(p, list)
   local mean = n / BINS
   local sd = math.sqrt(n * (1 / BINS) * (1 - 1 / BINS))
   for k, one in ipairs(list) do
-    local ranks = one.draws:reshape({ -1 }):argsort():argsort():reshape { p.chains, n }
-    local panel = { title = one.name, x_label = "rank of all draws", y_label = k == 1 and "draws" or nil,
-      legend = k == 1 and "below" or "none", x_range = { 0, p.chains * n },
+    local ranks, top = ranks_of(one.draws), mean + 2.5 * sd
+    local panel = { title = one.name, x_label = "rank of all draws", y_label = "draws", x_range = { 0, p.chains * n },
       plot.band({ 0, p.chains * n }, { mean - 1.96 * sd, mean - 1.96 * sd }, { mean + 1.96 * sd, mean + 1.96 * sd },
-        { colour = GREY }) }
+        { colour = GREY, label = "independent, 95 %" }) }
     for c = 1, p.chains do
       local bin = (ranks[c]:to "float64" * (BINS / (p.chains * n))):floor():to("int64")
       local counts = order.bincount(bin, { num_bins = BINS }):totable()
@@ -157,12 +191,14 @@ function kinds.rank(p, list)
         local from, to = (b - 1) * p.chains * n / BINS, b * p.chains * n / BINS
         table.move({ from, to }, 1, 2, #x + 1, x)
         table.move({ counts[b], counts[b] }, 1, 2, #y + 1, y)
+        top = math.max(top, counts[b])
       end
       panel[#panel + 1] = plot.line(x, y, { colour = colour_of(c), width = 1.3, label = chain_label(p, c) })
     end
+    panel.y_range = { 0, 1.05 * top }
     panels[k] = plot.panel(panel)
   end
-  return panels
+  return panels, { legend = "below" }
 end
 
 -- The law of all draws, the middle 90 % and the mean.
@@ -171,21 +207,21 @@ function kinds.marginal(_, list)
   for k, one in ipairs(list) do
     local x = one.draws:reshape { -1 }
     local ends = metrics.quantiles(x, { 0.05, 0.95 }):totable()
-    local panel = { title = one.name, y_label = "density", y_names = {}, legend = "none" }
+    local panel = { title = one.name, y_label = "density", y_names = {} }
     if whole(x) then
       panel[1] = law(x, { colour = BLUE })
     else
       local at, y = density(x, 240, true)
       local inside = at:ge(ends[1]):logical_and(at:le(ends[2]))
       local xs, ys = at:masked_select(inside), y:masked_select(inside)
-      panel[1] = plot.band(xs, xs * 0, ys, { colour = BLUE })
+      panel[1] = plot.band(xs, xs * 0, ys, { colour = BLUE, label = "middle 90 %" })
       panel[2] = plot.line(at, y, { colour = BLUE })
       panel[3] = plot.line({ x:mean():item(), x:mean():item() }, { 0, y:max():item() }, { colour = DARK, width = 1,
-        dashed = true })
+        dashed = true, label = "mean" })
     end
     panels[k] = plot.panel(panel)
   end
-  return panels
+  return panels, { legend = "below" }
 end
 
 -- Medians with the middle 50 % and 90 %, a line for each number.
@@ -197,55 +233,55 @@ function kinds.forest(_, list)
     names[y], heights[k], medians[k] = one.name, y, q[3]
     thin[k] = plot.line({ q[1], q[5] }, { y, y }, { colour = BLUE, width = 1.2 })
     thick[k] = plot.line({ q[2], q[4] }, { y, y }, { colour = BLUE, width = 4 })
+    thin[k].plain = { "DOTS using 1:2 with lines linecolor rgb '%s'" }
   end
   local panel = { y_names = names, y_range = { 0.3, #list + 0.7 }, x_label = "median, middle 50 % and 90 %",
     legend = "none" }
   table.move(thin, 1, #thin, 1, panel)
   table.move(thick, 1, #thick, #panel + 1, panel)
   panel[#panel + 1] = plot.points(medians, heights, { colour = DARK, size = 0.7 })
-  return { plot.panel(panel) }, 1, { 640, math.max(220, 90 + 24 * #list) }
+  return { plot.panel(panel) }, { size = { 640, math.max(220, 90 + 24 * #list) } }
 end
 
--- A step of 1, 2 or 5 times a power of ten that an interval holds three or four times.
-local function wide_step(x)
-  local size = (x:max() - x:min()):item() / 3
-  local power = 10 ^ math.floor(math.log(size > 0 and size or 1, 10))
-  for _, k in ipairs { 1, 2, 5 } do
-    if size <= k * power then
-      return k * power
-    end
-  end
-  return 10 * power
-end
+local DOTS, ALL_DOTS = 1500, 12000 -- of a panel of pairs, of all
 
-local DOTS = 1500 -- of a panel of pairs
+-- Lowest and highest value with a margin.
+local function range_of(x)
+  local low, high = x:min():item(), x:max():item()
+  local margin = high > low and 0.05 * (high - low) or 0.5
+  return { low - margin, high + margin }
+end
 
 -- Each number against each other one, divergences in red on top; laws on the diagonal.
 function kinds.pairs(p, list)
   local panels, n = {}, #list
   local total = p.chains * p.unconstrained:size(2)
-  local some = total > DOTS and core.linspace(0, total - 1, DOTS):round():to "int64"
+  local dots = math.min(DOTS, 2 * ALL_DOTS // math.max(1, n * (n - 1)))
+  local some = total > dots and core.linspace(0, total - 1, dots):round():to "int64"
     or core.arange(total, { dtype = "int64" })
   local bad = count_divergences(p) and p.statistics.divergent:reshape({ -1 }):ne(0):nonzero():reshape { -1 }
   for i = 1, n do
-    for j = 1, n do
+    for j = 1, i do
       local x, y = list[j].draws:reshape { -1 }, list[i].draws:reshape { -1 }
       local panel = { x_label = i == n and list[j].name or nil, y_label = j == 1 and list[i].name or nil,
-        legend = "none", x_step = wide_step(x) }
+        x_range = range_of(x), x_step = wide_step(x), x_names = i < n and {} or nil }
       if i == j then
         panel[1] = law(x, { colour = BLUE, width = 1.5 })
         panel.y_names = {}
       else
-        panel[1] = plot.points(x:take(1, some), y:take(1, some), { colour = GREY, size = 0.25 })
+        panel.y_range, panel.y_step, panel.y_names = range_of(y), wide_step(y), j > 1 and {} or nil
+        panel[1] = plot.points(x:take(1, some), y:take(1, some), { colour = GREY, size = 0.25,
+          label = bad and "draws" or nil })
         if bad then
-          panel[2] = plot.points(x:take(1, bad), y:take(1, bad), { colour = RED, size = 0.5 })
+          panel[2] = plot.points(x:take(1, bad), y:take(1, bad), { colour = RED, size = 0.5, label = "diverged" })
         end
       end
       panels[#panels + 1] = plot.panel(panel)
+      panels[#panels].cell = (i - 1) * n + j
     end
   end
-  local side = math.max(170, 230 - 8 * n)
-  return panels, n, { n * side + 60, n * side + 40 }
+  local side = math.max(140, 230 - 12 * n)
+  return panels, { columns = n, size = { n * side + 90, n * side + 120 }, legend = "below", aligned = true }
 end
 
 -- Energies less their mean, and the steps that momenta make: where the second are far narrower, tails are not reached.
@@ -278,15 +314,14 @@ function kinds.predictive(p, _, o)
   end
   local y = seen[site]:to("float64"):reshape { -1 }
   local drawn = p:predict({ draws = REPLICATES })[site]:reshape { -1, y:numel() }
-  local panel = { title = site, x_label = site, y_label = "density", y_names = {}, legend = "below" }
+  local panel = { x_label = site, y_label = "density", y_names = {}, legend = "below" }
   if whole(y) then -- shares of each number: those of the replications as bars of their middle 90 %
     local low = math.min(y:min():item(), drawn:min():item())
     local high = math.max(y:max():item(), drawn:max():item())
     if high - low < 60 then
-      local x = core.linspace(low, high, math.tointeger(high - low + 1), { dtype = "float64" })
-      local shares = drawn:unsqueeze(3):eq(x):to("float64"):mean(2)
+      local shares, x = shares_of(drawn, low, high)
       local ends = metrics.quantiles(shares, { 0.05, 0.5, 0.95 })
-      local share = y:unsqueeze(2):eq(x):to("float64"):mean(1)
+      local share = shares_of(y, low, high)
       panel[1] = plot.error_bars(x, ends[2], { lower = ends[1], upper = ends[3] }, { colour = GREY,
         label = "replicated, 90 %" })
       local top = share:max():item()
@@ -321,8 +356,9 @@ function posterior_plot.draw(p, path, given)
   if MOST[o.kind] then
     list, left = numbers_of(p, o.names, MOST[o.kind])
   end
-  local panels, columns, size = kinds[o.kind](p, list, o)
-  local figure = { columns = columns, size = o.size or size, title = o.title or left }
+  local panels, figure = kinds[o.kind](p, list, o)
+  figure = figure or {}
+  figure.size, figure.title = o.size or figure.size, o.title or left
   if path == nil then
     return plot.show(panels, figure)
   end

@@ -14,7 +14,7 @@ local chart = {}
 -- what a panel is told beside its marks
 local PANEL = { title = options.optional "string", x_label = options.optional "string",
   y_label = options.optional "string", x_range = options.optional "table", y_range = options.optional "table",
-  y_log = options.optional "boolean", x_log = options.optional "boolean", legend = options.any "top left",
+  y_log = options.optional "boolean", x_log = options.optional "boolean", legend = options.any "auto",
   legend_title = options.optional "string" }
 
 local function with_panel(known)
@@ -258,9 +258,11 @@ local function calibration_panel(where, bins, more)
     core.error(where .. ": bins must be what metrics." .. where:match "[%w_]+$" .. " gives, with data")
   end
   local span = range_of(bins)
+  local floor = math.max(0, math.min(span[1], table.unpack(low)) - 0.02)
   local panel = { plot.line(span, span, { colour = DARK, width = 1, dashed = true, label = "calibrated" }),
-    plot.error_bars(x, y, { lower = low, upper = high }, { colour = BLUE, size = 0.8 }),
-    plot.line(x, y, { colour = BLUE, width = 1.2 }), x_range = span, y_range = { 0, 1.02 }, legend = "top left" }
+    plot.error_bars(x, y, { lower = low, upper = high }, { colour = BLUE, size = 0.8,
+      label = "observed" }),
+    plot.line(x, y, { colour = BLUE, width = 1.2 }), x_range = span, y_range = { floor, 1.02 } }
   for key, value in pairs(more) do panel[key] = value end
   return plot.panel(panel)
 end
@@ -374,8 +376,9 @@ function chart.history(run, given)
   if #run.history == 0 then
     core.error(where .. ": run must have at least one epoch")
   end
+  local few = #run.history <= 10 and 1 or nil -- no half epochs
   local panels = { plot.panel { plot.line(nil, run.history, { colour = BLUE }), title = "loss", x_label = o.x_label,
-    y_log = o.log } }
+    y_log = o.log, x_step = few } }
   local at, score = {}, {}
   for epoch = 1, run.epoch or #run.history do
     local v = run.scores and run.scores[epoch]
@@ -387,7 +390,7 @@ function chart.history(run, given)
     panels[2] = plot.panel { plot.line(at, score, { colour = BLUE }),
       plot.points({ run.best_epoch }, { run.best }, { colour = RED, size = 1,
         label = ("best, %.5g"):format(run.best) }),
-      title = "score", x_label = o.x_label, legend = "bottom right" }
+      title = "score", x_label = o.x_label, x_step = few }
   end
   return panels
 end

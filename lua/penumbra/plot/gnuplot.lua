@@ -33,17 +33,19 @@ function gnuplot.quote(text)
 end
 local quote = gnuplot.quote
 
--- Words at 1, 2, ... of an axis; none: an axis without numbers.
-local function names_on(axis, names)
+-- Words at 1, 2, ... of an axis; none: an axis without numbers. Words that need more than `room` letters stand upright.
+local function names_on(axis, names, room)
   if #names == 0 then return ("unset %stics"):format(axis) end
-  local list = {}
+  local list, longest = {}, 0
   for i, name in ipairs(names) do
     if type(name) ~= "string" then
       core.error(("plot.panel: %s_names must be a list of strings, got a %s"):format(axis, type(name)))
     end
+    longest = math.max(longest, utf8 and utf8.len(name) or #name)
     list[i] = ("%s %d"):format(quote(name), i)
   end
-  return ("set %stics%s (%s)"):format(axis, axis == "x" and " rotate by 90 right" or "", table.concat(list, ", "))
+  local upright = axis == "x" and #names * (longest + 2) > room and " rotate by 90 right" or ""
+  return ("set %stics%s (%s)"):format(axis, upright, table.concat(list, ", "))
 end
 
 local function range(out, axis, r, reverse)
@@ -75,12 +77,13 @@ local places = { below = "set key bmargin center horizontal", none = "unset key"
 
 -- A style in letters: lines and dots are told apart by their characters, one for each colour.
 local function lettered(style, k)
-  style = style:gsub("linecolor rgb '[^']*'", "linetype " .. k):gsub("pointtype 7", "pointtype " .. k)
+  style = style:gsub("linecolor rgb '[^']*'", style:find "^DOTS " and "linetype 0" or "linetype " .. k)
+  style = style:gsub("^DOTS ", ""):gsub("pointtype 7", "pointtype " .. k)
   return (style:gsub("fillstyle transparent solid %S+ border rgb '[^']*'", "fillstyle empty"))
 end
 
--- What gnuplot's `plot` says of each mark.
-local function write_marks(out, marks, plain)
+-- What gnuplot's `plot` says of each mark. In letters a label is apart from its sample.
+local function write_marks(out, marks, plain, no_labels)
   local parts, colour, place, places_taken = {}, colour_marks(marks), {}, 0
   for i, m in ipairs(marks) do
     out[#out + 1] = ("$data%d << EOD"):format(i)
@@ -95,7 +98,8 @@ local function write_marks(out, marks, plain)
     local styles = plain and m.plain or { m.style }
     for k, style in ipairs(styles) do
       style = style:format(colour[i])
-      local title = k == #styles and m.label and "title " .. quote(m.label) or "notitle"
+      local title = k == #styles and m.label and not no_labels and "title " .. quote((plain and " " or "") .. m.label)
+        or "notitle"
       parts[#parts + 1] = ("$data%d %s %s"):format(i, plain and lettered(style, place[colour[i]]) or style, title)
     end
   end
@@ -108,7 +112,7 @@ local function places_of(marks)
   for _, m in ipairs(marks) do
     for _, line in ipairs(m.data) do
       local x, y, z = line:match "^(%S+) (%S+) ?(%S*)"
-      x, y = tonumber(x), tonumber(y)
+      x, y = x and tonumber(x), y and tonumber(y)
       if x and y then
         list[#list + 1] = { x, y, m.from_zero }
         local other = m.plain and tonumber(z) -- the upper line of a band
@@ -149,53 +153,89 @@ local function empty_corner(p)
   return "below"
 end
 
-local function write_panel(out, p, plain)
-  local image, from_zero, roomy, labelled
-  for _, m in ipairs(p.marks) do
-    image, from_zero = image or m.image and m, from_zero or m.from_zero
-    roomy, labelled = roomy or m.roomy, labelled or m.label
-  end
+-- The axes: labels, ranges, what stands at their ticks. room: of names along x, in letters.
+local function write_axes(out, p, seen, plain, room)
   local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
+  local image = seen.image
+  if p.y_label and plain then -- beside the axis it would take the columns of letters
+    add("set label 1 %s at graph 0, graph 1 left offset character 0, character 1", quote(p.y_label))
+    if not p.title then add "set tmargin 2" end
+  elseif p.y_label then
+    add("set ylabel %s textcolor rgb '#333333'", quote(p.y_label))
+  end
+  for _, axis in ipairs { "x", "y" } do
+    local step, names = p[axis .. "_step"], p[axis .. "_names"]
+    if p[axis .. "_log"] then add("set logscale %s", axis) end
+    if step then add("set %stics %.10g\nset format %s '%%.7g'", axis, step, axis) end
+    if names then add("%s", names_on(axis, names, room)) end
+  end
+  range(out, "x", p.x_range)
+  range(out, "y", p.y_range, image and image.downwards)
+  if seen.from_zero and not p.y_log then
+    if not p.y_range then add(seen.below_zero and "set yrange [*<0:0<*]" or "set yrange [0:*]") end
+    if seen.below_zero then add "set xzeroaxis linetype 1 linecolor rgb '#5a5a5a' linewidth 1" end
+    if not p.x_range then add "set autoscale xfix\nset offsets graph 0.02, graph 0.02, 0, 0" end
+  elseif seen.roomy and not image then
+    local x, y = p.x_log and 0 or 0.04, p.y_log and 0 or seen.words and 0.06 or 0.03
+    add("set offsets graph %g, graph %g, graph %g, graph %g", x, x, y, y)
+  end
+end
+
+local function write_image(out, image, p, plain)
+  local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
+  if plain then
+    add "set offsets graph 0.08, graph 0.08, graph 0.08, graph 0.08"
+  else
+    add("set palette defined (%s)", palettes[image.palette])
+    add "unset grid\nset autoscale xfix\nset autoscale yfix"
+  end
+  add "set datafile missing" -- a grid must be complete
+  if image.range and not plain then add("set cbrange [%.10g:%.10g]", image.range[1], image.range[2]) end
+  if image.square and not plain then
+    add("set size ratio -1\nset border 0\nunset xtics\nunset ytics\nunset colorbox\nset margins 0.5,0.5,0.5,%s",
+      p.title and "2" or "0.5")
+  end
+  if image.colour_label then add("set cblabel %s textcolor rgb '#333333'", quote(image.colour_label)) end
+end
+
+-- What the marks of a panel ask of its axes.
+local function look_at(marks)
+  local seen = {}
+  for _, m in ipairs(marks) do
+    seen.image = seen.image or m.image and m
+    for _, what in ipairs { "from_zero", "below_zero", "roomy", "words", "label" } do
+      seen[what] = seen[what] or m[what]
+    end
+  end
+  return seen
+end
+
+-- figure: {room =, in letters; shared =: is there one legend for all panels, or was it here?}
+local function write_panel(out, p, plain, figure)
+  local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
+  local seen = look_at(p.marks)
+  local labelled = seen.label and not figure.shared
   if p.title then add("set title %s textcolor rgb '#222222'", quote(p.title)) end
   -- an empty second line, or a legend below would stand on the label
   local legend = labelled and p.legend == "auto" and not plain and empty_corner(p) or p.legend
   local below = labelled and legend == "below" and not plain and '\\n"'
   if p.x_label then add("set xlabel %s textcolor rgb '#333333'", below and quote(p.x_label):sub(1, -2) .. below
     or quote(p.x_label)) end
-  if p.y_label then add("set ylabel %s textcolor rgb '#333333'", quote(p.y_label)) end
-  if p.x_log then add "set logscale x" end
-  if p.x_step then add("set xtics %.10g\nset format x '%%.7g'", p.x_step) end
-  if p.y_log then add "set logscale y" end
-  if p.x_names then add("%s", names_on("x", p.x_names)) end
-  if p.y_names then add("%s", names_on("y", p.y_names)) end
-  range(out, "x", p.x_range)
-  range(out, "y", p.y_range, image and image.downwards)
-  if from_zero and not p.y_range and not p.y_log then add "set yrange [0:*]" end
-  if roomy and not p.y_log then add "set offsets 0, 0, graph 0.03, graph 0.03" end
-  add("%s", plain and labelled and p.legend ~= "none" and "set key outside top horizontal"
-    or labelled and (places[legend] or "set key inside vertical " .. legend) or "unset key")
-  if labelled and p.legend_title then add("set key title %s", quote(p.legend_title)) end
-  if image then
-    if plain then
-      add "set offsets graph 0.08, graph 0.08, graph 0.08, graph 0.08"
-    else
-      add("set palette defined (%s)", palettes[image.palette])
-      add "unset grid\nset autoscale xfix\nset autoscale yfix"
-    end
-    add "set datafile missing" -- a grid must be complete
-    if image.range and not plain then add("set cbrange [%.10g:%.10g]", image.range[1], image.range[2]) end
-    if image.square and not plain then
-      add("set size ratio -1\nset border 0\nunset xtics\nunset ytics\nunset colorbox\nset margins 0.5,0.5,0.5,%s",
-        p.title and "2" or "0.5")
-    end
-    if image.colour_label then add("set cblabel %s", quote(image.colour_label)) end
+  write_axes(out, p, seen, plain, figure.room)
+  if plain then
+    add(labelled and p.legend ~= "none" and "set key outside top horizontal Left reverse width 1" or "unset key")
+  else
+    add(labelled and (places[legend] or "set key inside vertical " .. legend) or "unset key")
   end
-  write_marks(out, p.marks, plain)
+  if labelled and p.legend_title then add("set key title %s", quote(p.legend_title)) end
+  if seen.image then write_image(out, seen.image, p, plain) end
+  write_marks(out, p.marks, plain, not labelled)
 end
 
 local function reset(out)
   out[#out + 1] = "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
-    "set key title ''\nset xtics norotate\nset xtics autofreq\nset ytics autofreq\nset format x\n" ..
+    "unset label\nunset xzeroaxis\nset key title ''\nset xtics norotate\nset xtics autofreq\n" ..
+    "set ytics autofreq\nset format x\nset format y\n" ..
     "set datafile missing 'NaN'\nset size noratio\nset border 3\nset colorbox\n" ..
     "set tics nomirror out scale 0.5\nset cbrange [*:*]\n" ..
     "set margins -1,-1,-1,-1\nset autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
@@ -211,25 +251,91 @@ gnuplot.terminals = {
   pdf = "set terminal pdfcairo noenhanced size %.4gin,%.4gin font 'Sans,11' background '#ffffff'",
 }
 
-local bare = "unset grid\nset border 3\nset tics nomirror scale 0\nset key noautotitle samplen 2"
+local bare = "unset grid\nset border 3\nset tics nomirror scale 0\nset key noautotitle samplen 4"
 
---- The program that draws panels on a terminal of gnuplot; plain: in letters, each panel by itself.
+-- The labels of all panels, each once: {label, style, colour}.
+local function labels_of(panels)
+  local list, known = {}, {}
+  for _, p in ipairs(panels) do
+    local colour = colour_marks(p.marks)
+    for i, m in ipairs(p.marks) do
+      if m.label and not known[m.label .. colour[i]] then
+        known[m.label .. colour[i]] = true
+        list[#list + 1] = { m.label, m.style:format(colour[i]) }
+      end
+    end
+  end
+  return list
+end
+
+-- A strip at the foot of the canvas, `height` of it: what the labels of the panels above mean.
+local function write_legend(out, labels, height)
+  reset(out)
+  out[#out + 1] = ("set size 1, %.6g\nset origin 0, 0\nset margins 0,0,0,0\nunset border\nunset xtics\nunset ytics\n" ..
+    "unset grid\nset xrange [0:1]\nset yrange [0:1]\nset key at screen 0.5, screen %.6g center center horizontal")
+    :format(height, height / 2)
+  local parts = {}
+  out[#out + 1] = "$none << EOD\n9 9 9 9\nEOD" -- nothing that is seen
+  for i, one in ipairs(labels) do
+    parts[i] = ("$none %s title %s"):format(one[2], quote(one[1]))
+  end
+  out[#out + 1] = "plot " .. table.concat(parts, ", ")
+end
+
+local STRIP, TITLE, FOOT, LEFT, GAP = 34, 26, 60, 74, 20 -- in points
+
+-- Where panel k of a grid stands, as words of gnuplot: a part of the canvas, or its axes themselves where all are
+-- aligned.
+local function place_of(k, grid)
+  local row, column = (k - 1) // grid.columns, (k - 1) % grid.columns
+  local top, bottom = grid.title and TITLE or 6, grid.legend and STRIP or 0
+  if grid.aligned then
+    bottom = bottom + FOOT
+    local wide = (grid.width - LEFT - GAP - GAP * (grid.columns - 1)) / grid.columns
+    local high = (grid.height - top - bottom - GAP * (grid.rows - 1)) / grid.rows
+    local left, up = LEFT + column * (wide + GAP), grid.height - top - row * (high + GAP)
+    return ("set lmargin at screen %.6g\nset rmargin at screen %.6g\nset tmargin at screen %.6g\n" ..
+      "set bmargin at screen %.6g"):format(left / grid.width, (left + wide) / grid.width, up / grid.height,
+      (up - high) / grid.height)
+  end
+  local high = (grid.height - top - bottom) / grid.rows
+  return ("set size %.6g, %.6g\nset origin %.6g, %.6g"):format(1 / grid.columns, high / grid.height,
+    column / grid.columns, (bottom + (grid.rows - 1 - row) * high) / grid.height)
+end
+
+-- Panels on one canvas of o.width by o.height points.
+local function write_grid(out, panels, o, columns)
+  local last = 0
+  for i, p in ipairs(panels) do last = math.max(last, p.cell or i) end
+  local labels = o.legend == "below" and labels_of(panels) or {}
+  local grid = { columns = columns, rows = (last + columns - 1) // columns, title = o.title, aligned = o.aligned,
+    legend = #labels > 0, width = o.width, height = o.height }
+  out[#out + 1] = "set multiplot" .. (o.title and " title " .. quote(o.title) or "")
+  for i, p in ipairs(panels) do
+    reset(out)
+    out[#out + 1] = place_of(p.cell or i, grid) .. (o.aligned and "\nunset grid" or "")
+    write_panel(out, p, false, { room = 60 // columns, shared = grid.legend })
+  end
+  if grid.legend then write_legend(out, labels, STRIP / o.height) end
+  out[#out + 1] = "unset multiplot"
+end
+
+--- The program that draws panels on a terminal of gnuplot; plain: in letters, each panel by itself. o: title, legend,
+--- aligned, and width and height of the canvas.
 function gnuplot.compose(terminal, panels, o, columns, plain)
   local out = { terminal, plain and "" or theme }
-  if plain then
-    panels[1].title = panels[1].title or o.title
-  elseif #panels > 1 then
-    local title = o.title and " title " .. quote(o.title) or ""
-    out[#out + 1] = ("set multiplot layout %d,%d"):format((#panels + columns - 1) // columns, columns) .. title
-  elseif o.title then
-    panels[1].title = panels[1].title or o.title
+  if #panels > 1 and not plain then
+    write_grid(out, panels, o, columns)
+  else
+    local known = false -- the labels of one legend for all
+    for _, p in ipairs(panels) do
+      if #panels == 1 and o.title and not p.title then p = setmetatable({ title = o.title }, { __index = p }) end
+      reset(out)
+      if plain then out[#out + 1] = bare end
+      write_panel(out, p, plain, { room = plain and (o.letters or 60) or 60, shared = known })
+      known = known or o.legend == "below" and look_at(p.marks).label
+    end
   end
-  for _, p in ipairs(panels) do
-    reset(out)
-    if plain then out[#out + 1] = bare end
-    write_panel(out, p, plain)
-  end
-  if #panels > 1 and not plain then out[#out + 1] = "unset multiplot" end
   out[#out + 1] = "unset output\n"
   return table.concat(out, "\n")
 end

@@ -1,6 +1,7 @@
 --- Marks (lines, dots, bands, bars, pictures) and panels of them. They are functions of pn.plot.
 -- help: pn.plot, quiet
 local core = require "penumbra.core"
+local contour = require "penumbra.plot.contour"
 local gnuplot = require "penumbra.plot.gnuplot"
 local options = require "penumbra.options"
 
@@ -134,7 +135,9 @@ function plot.error_bars(x, y, err, opt)
   end
   return new_mark { label = o.label, colour = o.colour, data = lines_of(at, centre, low, high),
     style = ("using 1:2:3:4 with yerrorbars pointtype 7 pointsize %g linewidth 1.3 linecolor rgb '%%s'")
-      :format(o.size), roomy = true }
+      :format(o.size), roomy = true,
+    plain = { "using 1:2:3:4 with yerrorbars pointtype 7 linecolor rgb '%s'",
+      "using 1:2 with points pointtype 7 linecolor rgb '%s'" } }
 end
 
 --- The area between lower and upper. Options: label, colour, opacity (0.25).
@@ -142,7 +145,7 @@ function plot.band(x, lower, upper, opt)
   local o = style_options("plot.band", opt, { opacity = 0.25 })
   local at = positions(x, lower, "plot.band")
   return new_mark { label = o.label, colour = o.colour,
-    plain = { "using 1:2 with dots linecolor rgb '%s'", "using 1:3 with dots linecolor rgb '%s'" },
+    plain = { "DOTS using 1:2 with lines linecolor rgb '%s'", "DOTS using 1:3 with lines linecolor rgb '%s'" },
     data = lines_of(at, values_of(lower, "plot.band", "lower", #at), values_of(upper, "plot.band", "upper", #at)),
     style = ("using 1:2:3 with filledcurves fillstyle transparent solid %g noborder linecolor rgb '%%s'")
       :format(o.opacity) }
@@ -164,8 +167,8 @@ function plot.fan(x, quantiles, opt)
   return marks
 end
 
---- Bars of these heights, from 0, at x (nil: 1, 2, ...; names of a panel's x_names stand there). Options: width (0.8 of
---- what is between two), label, colour, opacity (0.85).
+--- Bars of these heights, from 0 up or down, at x (nil: 1, 2, ...; names of a panel's x_names stand there). Options:
+--- width (0.8 of what is between two), label, colour, opacity (0.85).
 function plot.bars(x, heights, opt)
   local where = "plot.bars"
   local o = style_options(where, opt, { width = 0.8, opacity = 0.85 })
@@ -173,17 +176,21 @@ function plot.bars(x, heights, opt)
   local least = math.huge
   for i = 2, #at do least = math.min(least, math.abs(at[i] - at[i - 1])) end
   local width = o.width * (least > 0 and least < math.huge and least or 1)
-  local widths = {}
-  for i = 1, #at do widths[i] = width end
-  return new_mark { label = o.label, colour = o.colour, from_zero = true,
-    data = lines_of(at, values_of(heights, where, "heights", #at), widths),
+  local widths, tall, below_zero = {}, values_of(heights, where, "heights", #at), nil
+  for i = 1, #at do widths[i], below_zero = width, below_zero or tall[i] < 0 end
+  return new_mark { label = o.label, colour = o.colour, from_zero = true, below_zero = below_zero,
+    data = lines_of(at, tall, widths),
     style = ("using 1:2:3 with boxes fillstyle transparent solid %g noborder linecolor rgb '%%s'"):format(o.opacity) }
 end
 
---- Words at (x, y): a list of strings. Option: colour.
+local SIDES = { centre = "center", above = "center offset 0, 0.8", below = "center offset 0, -0.8",
+  right = "left offset 0.8, 0", left = "right offset -0.8, 0" }
+
+--- Words at (x, y): a list of strings. Options: place ("centre", or "above", "below", "left", "right" of what stands
+--- there), colour.
 function plot.text(x, y, words, opt)
   local where = "plot.text"
-  local o = style_options(where, opt)
+  local o = style_options(where, opt, { place = options.choice("centre", "above", "below", "left", "right") })
   local at = positions(x, y, where)
   local heights, lines = values_of(y, where, "y", #at), {}
   options.argument(where, "words", words, "table")
@@ -194,8 +201,8 @@ function plot.text(x, y, words, opt)
     end
     lines[i] = ("%s %s %s"):format(number(at[i]), number(heights[i]), gnuplot.quote(words[i]))
   end
-  return new_mark { colour = o.colour, data = lines,
-    style = "using 1:2:3 with labels textcolor rgb '%s'" }
+  return new_mark { colour = o.colour, data = lines, roomy = true, words = true,
+    style = "using 1:2:3 with labels " .. SIDES[o.place] .. " textcolor rgb '%s'" }
 end
 
 -- Bins of whole numbers: each holds as many of them, and its edges lie between two.
@@ -291,7 +298,82 @@ function plot.heatmap(matrix, opt)
     image = true,
     plain = { ("using 1:2:(word('%s', 1 + int(7.999 * ($3 - (%.10g)) / %.10g))) with labels")
       :format(ramp(#rows[1]), low, high > low and high - low or 1) },
-    downwards = o.y == nil, colour_label = o.colour_label, palette = o.palette }
+    downwards = o.y == nil, colour_label = o.colour_label, palette = o.palette, extent = { low, high } }
+end
+
+local SHADES = ".:-=+*#@"
+
+-- Rows of pixels as lines of `letters` letters at most: two for each pixel, or one for each second row; of larger
+-- pictures each so manieth.
+local function picture_in_letters(rows, ends, letters)
+  local wide = #rows[1] * 2 <= letters and 2 or 1
+  local every = math.max(1, math.ceil(#rows[1] * wide / letters))
+  local lines = {}
+  for i = 1, #rows, every * (3 - wide) do
+    local line = {}
+    for j = 1, #rows[1], every do
+      local share = (rows[i][j] - ends[1]) / (ends[2] > ends[1] and ends[2] - ends[1] or 1)
+      local at = share == share and math.floor(math.min(math.max(share, 0), 1) * (#SHADES - 0.001)) + 1
+      line[#line + 1] = (at and SHADES:sub(at, at) or " "):rep(wide)
+    end
+    lines[#lines + 1] = table.concat(line)
+  end
+  local margin = (" "):rep((letters - #lines[1]) // 2)
+  return margin .. table.concat(lines, "\n" .. margin) .. "\n"
+end
+
+-- Heights of lines: as many as `levels` says at equal distances between the ends, or those that it lists.
+local function heights_of(where, levels, low, high)
+  if type(levels) == "table" then
+    if #levels == 0 then core.error(where .. ": levels must hold at least one number") end
+    return values_of(levels, where, "levels")
+  end
+  local list, count = {}, options.whole(where, "levels", levels, 1)
+  for k = 1, count do list[k] = low + (high - low) * k / (count + 1) end
+  return list
+end
+
+local LOW_TO_HIGH = { "#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39" }
+
+--- Lines of equal height of a matrix whose rows stand at y and whose columns stand at x (1, 2, ... unless given,
+--- upwards): a surface, a density, the border of a classifier (levels = {0.5}). Cells with a corner that is not finite
+--- have no line. Options: x, y, levels (6: how many between lowest and highest; or a list of heights), colour (one for
+--- all, with label; unless given dark is low and light is high, and each height stands in the legend), label, width
+--- (1.5). Returns a list of marks.
+function plot.contours(matrix, opt)
+  local where = "plot.contours"
+  local o = style_options(where, opt, { x = options.optional(), y = options.optional(), levels = options.any(6),
+    width = 1.5 })
+  local rows = rows_of(matrix, where, "matrix")
+  if #rows < 2 or #rows[1] < 2 then
+    core.error(("%s: matrix must have 2 rows and 2 columns at least, got [%d, %d]"):format(where, #rows, #rows[1]))
+  end
+  local xs, ys = axis_or_count(o.x, #rows[1], where, "x"), axis_or_count(o.y, #rows, where, "y")
+  local low, high = math.huge, -math.huge
+  for _, row in ipairs(rows) do
+    for _, v in ipairs(row) do
+      if v - v == 0 then low, high = math.min(low, v), math.max(high, v) end
+    end
+  end
+  local marks, heights = {}, heights_of(where, o.levels, low, high)
+  for k, height in ipairs(heights) do
+    local lines = {}
+    for _, path in ipairs(contour.paths(rows, xs, ys, height)) do
+      if #lines > 0 then lines[#lines + 1] = "" end -- the pen is lifted
+      for _, at in ipairs(path) do lines[#lines + 1] = number(at[1]) .. " " .. number(at[2]) end
+    end
+    local shade = LOW_TO_HIGH[#heights > 1 and 1 + math.floor((k - 1) / (#heights - 1) * (#LOW_TO_HIGH - 1) + 0.5) or 1]
+    if #lines > 0 then
+      marks[#marks + 1] = new_mark { data = lines, colour = o.colour or shade,
+        label = not o.colour and ("%.4g"):format(height) or #marks == 0 and o.label or nil,
+        style = ("using 1:2 with lines linewidth %g linecolor rgb '%%s'"):format(o.width) }
+    end
+  end
+  if #marks == 0 then
+    core.error(("%s: no level crosses the heights, which lie between %g and %g"):format(where, low, high))
+  end
+  marks.fan = true
+  return marks
 end
 
 --- Pictures x [n, rows, columns] side by side, as one mark with square pixels and without axes. Options: columns (of
@@ -324,6 +406,7 @@ function plot.images(x, opt)
   end
   local m = plot.heatmap(rows, { palette = o.palette })
   m.square, m.range = { #rows, #rows[1] }, o.range
+  m.letters = function(letters) return picture_in_letters(rows, o.range or m.extent, letters) end
   return m
 end
 
@@ -331,7 +414,8 @@ end
 
 local panel_options = { title = options.optional "string", x_label = options.optional "string",
   y_label = options.optional "string", x_range = options.optional "table", y_range = options.optional "table",
-  x_log = false, y_log = false, x_step = options.optional "number", x_names = options.optional "table",
+  x_log = false, y_log = false, x_step = options.optional "number", y_step = options.optional "number",
+  x_names = options.optional "table",
   y_names = options.optional "table", legend_title = options.optional "string",
   legend = options.choice("auto", "top right", "top left", "bottom right", "bottom left", "below", "none") }
 
@@ -339,9 +423,9 @@ local panel_kind = {}
 plot.panel_kind = panel_kind -- for those that draw panels
 
 --- One picture of several. Marks in the order in which they are drawn, and title, x_label, y_label, x_range
---- {low, high}, y_range, x_log, y_log, x_step (between labels), x_names and y_names (lists of words that stand
---- at 1, 2, ... instead of numbers), legend_title, legend ("top right", "top left", "bottom right", "bottom left",
---- "below", "none"; unless given, a corner that marks leave empty, else below).
+--- {low, high}, y_range, x_log, y_log, x_step and y_step (between labels), x_names and y_names (lists of words that
+--- stand at 1, 2, ... instead of numbers; {}: an axis without any), legend_title, legend ("top right", "top left",
+--- "bottom right", "bottom left", "below", "none"; unless given, a corner that marks leave empty, else below).
 function plot.panel(content)
   local where = "plot.panel"
   if type(content) ~= "table" then core.error(where .. ": needs a table of marks") end

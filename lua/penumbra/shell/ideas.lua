@@ -105,6 +105,8 @@ particle filter, sequential monte carlo, smc | pn.smc.filter of a model written 
 pca, dimension reduction, svd | x:svd(), pn.dist.low_rank_multivariate_normal, or a linear autoencoder [pn.svd]
 pickle, serialize, serialise, save model, load model | pn.save, pn.load, m:save(path), pn.restore(path, {...})
   [pn.restore]
+contour, contour plot, level curve, decision boundary | pn.plot.contours(z, {x =, y =, levels =})
+  [pn.plot.contours]
 plot, plotting, matplotlib, figure, trace plot, traceplot | pn.plot.save("x.svg", {...}); p:plot(path, {kind =
   "trace"}) of posteriors [plot]
 posterior predictive, predictive check, ppc | p:predict(), p:check(), p:plot(path, {kind = "predictive"}) [p:predict]
