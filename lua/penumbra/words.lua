@@ -169,6 +169,7 @@
 ---     proposal       the law that particles are drawn from
 ---     lookahead      weights of particles by what comes next
 ---     resampling, threshold             the scheme, by name, and the share of particles below which it runs
+---     resampled_gradient    whether resampled states pass a gradient to the steps before
 ---     conditioning   on what a switch or a posterior looks, by name
 ---     prefix         steps that a posterior of the first state sees
 ---     hold           whether later steps go on seeing the prefix

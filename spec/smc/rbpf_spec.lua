@@ -112,6 +112,38 @@ describe("rbpf with two labels", function()
     near(result.log_evidence:mean():item(), result.increments:sum(1):mean():item())
   end)
 
+  it("takes an update by measurements of one's own: noise in two parts, one of them drawn", function()
+    local function halves(view, mean, cov, m)
+      mean, cov = pn.kalman_predict(mean, cov, m.a, m.b, m.q)
+      local half = m.r * 0.5
+      local spread = m.c:matmul(cov):matmul(m.c:transpose(-2, -1)) + half
+      local z = dist.normal(m.c:matmul(mean:unsqueeze(-1)):squeeze(-1), spread:squeeze(-1):sqrt()):sample()
+      local after, after_cov = pn.kalman_update(mean, cov, z, m.c, m.d, half)
+      return after, after_cov, dist.normal(z, half:squeeze(-1):sqrt()):log_prob(view.y):squeeze(-1)
+    end
+    local z, result, e = ratios(TWO, Y, 64, 10000, { measurement_update = halves })
+    expect(1, z, 0.06)
+    expect(e.mean, z * result.mean:select(1, 4):squeeze(-1), 0.06)
+    assert.is_true(z:var():item() > 1.5 * ratios(TWO, Y, 64, 10000):var():item()) -- it is what runs
+  end)
+
+  it("goes on from a mixture to the same numbers", function()
+    local y, o = series(Y, 3), { generator = pn.generator(8), threshold = 1 }
+    local whole, increments = pn.smc.rbpf(model_of(TWO, 5, 3, o)), {}
+    for t = 1, 4 do increments[t] = whole:observe(y[t]) end
+    o.generator = pn.generator(8)
+    local first, second = pn.smc.rbpf(model_of(TWO, 5, 3, o)), pn.smc.rbpf(model_of(TWO, 5, 3, o))
+    for t = 1, 2 do first:observe(y[t]) end
+    second:resume(first:mixture())
+    for t = 3, 4 do assert.is_true((second:observe(y[t]) - increments[t]):abs():max():item() < 1e-12) end
+    near(0, (second:log_evidence() - increments[3] - increments[4]):abs():max():item(), 1e-12)
+    assert.error_matches(function() second:smooth() end, "smooth needs all observations: this filter goes on")
+    local wide = pn.smc.rbpf(model_of(TWO, 6, 3, o))
+    assert.error_matches(function() wide:resume(first:mixture()) end,
+      "rbpf: resume: log_weights must be [6, 3], got [5, 3]", 1, true)
+    assert.error_matches(function() wide:resume { s = 1 } end, "rbpf: resume: ")
+  end)
+
   it("draws from the optimal proposal: weights do not depend on the draw, and vary less", function()
     local _, first, e = ratios(TWO, { 0.5 }, 3, 50, { proposal = "optimal" })
     assert.is_true((first.log_evidence - e.evidence):abs():max():item() < 1e-12)
@@ -413,6 +445,42 @@ describe("rbpf with a switch that depends on the state", function()
       local z = (f:run(series(y, 3000)).log_evidence - oracle.recurrent(LINKED, y).evidence):exp()
       expect(1, z, 0.1)
     end
+  end)
+
+  it("takes draws with their weights, which carry what they like, as it takes a proposal", function()
+    local function run(more)
+      local f = pn.smc.rbpf(with(linked(6, 3, { generator = pn.generator(5) }), more))
+      return f:run(series(CASES[2], 3)).log_evidence, f
+    end
+    local want = run { proposal = best_switch }
+    local o, seen = linked(6, 3), 0
+    local function sampler(view)
+      local law = view.y and best_switch(view) or dist.normal(pn.zeros { 6, 3, 1 }, 1):independent(1)
+      local s = law:rsample { generator = view.filter.generator }
+      local log_p = o.init:log_prob(s)
+      if view.s then
+        local loc, spread = LINKED.f * view.mean + LINKED.g * view.s, LINKED.f ^ 2 * view.cov:squeeze(-1) + LINKED.noise
+        log_p = dist.normal(loc, spread:sqrt()):log_prob(s):squeeze(-1)
+        assert.same({ 6, 3, 1 }, view.carried.twice:shape())
+        assert.is_true((view.carried.twice - 2 * view.s):abs():max():item() == 0) -- resampled along
+      end
+      return s, log_p - law:log_prob(s), { twice = 2 * s }
+    end
+    local function system(s, t, u, carried)
+      seen = seen + 1
+      assert.is_true((carried.twice - 2 * s):abs():max():item() == 0)
+      return o.system(s, t, u)
+    end
+    -- options of `linked` that the sampler stands for go
+    local parts = linked(6, 3, { generator = pn.generator(5), sampler = sampler, system = system })
+    parts.init = nil
+    local f = pn.smc.rbpf(parts)
+    assert.is_true((f:run(series(CASES[2], 3)).log_evidence - want):abs():max():item() < 1e-10)
+    assert.equal(5, seen)
+    assert.same({ 2, 3, 1 }, f:forecast(2).mean:shape())
+    assert.error_matches(function() f:smooth() end, "smooth needs a filter without sampler and measurement_update")
+    parts.init = o.init
+    assert.error_matches(function() pn.smc.rbpf(parts) end, "sampler stands in the place of init")
   end)
 
   it("smooths the joint law", function()

@@ -15,7 +15,6 @@
 local forecaster = require "penumbra.models.forecaster"
 local ladder = require "penumbra.models.ladder"
 local options = require "penumbra.options"
-local switch_smoothing = require "penumbra.models.switch_smoothing"
 local switching_model = require "penumbra.models.switching_model"
 
 local rsgls = {}
@@ -38,6 +37,6 @@ function rsgls.rsgls(given)
   return self
 end
 
-class = switching_model.class("rsgls", switch_smoothing)
+class = switching_model.class("rsgls")
 
 return rsgls

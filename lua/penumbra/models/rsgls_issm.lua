@@ -19,7 +19,6 @@ local forecaster = require "penumbra.models.forecaster"
 local issm = require "penumbra.models.issm"
 local ladder = require "penumbra.models.ladder"
 local options = require "penumbra.options"
-local switch_smoothing = require "penumbra.models.switch_smoothing"
 local switching_model = require "penumbra.models.switching_model"
 
 local rsgls_issm = {}
@@ -48,6 +47,6 @@ function rsgls_issm.rsgls_issm(given)
   return self
 end
 
-class = switching_model.class("rsgls_issm", switch_smoothing)
+class = switching_model.class("rsgls_issm")
 
 return rsgls_issm

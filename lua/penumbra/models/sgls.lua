@@ -17,7 +17,6 @@
 local forecaster = require "penumbra.models.forecaster"
 local ladder = require "penumbra.models.ladder"
 local options = require "penumbra.options"
-local switch_smoothing = require "penumbra.models.switch_smoothing"
 local switching_model = require "penumbra.models.switching_model"
 
 local sgls = {}
@@ -40,6 +39,6 @@ function sgls.sgls(given)
   return self
 end
 
-class = switching_model.class("sgls", switch_smoothing)
+class = switching_model.class("sgls")
 
 return sgls

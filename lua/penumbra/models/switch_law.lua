@@ -6,14 +6,16 @@
 ---               without recurrence F = 0
 --- categorical   s_1 ~ softmax(first),  s_t ~ softmax(row s_{t-1} of the transition)
 ---
---- A kind has new(o) (its parameters), first(self, at), next(self, held, state, at), draw(self, law, q, seen, shape)
---- -> s, log p(s) - log pi(s) (nil for 0), and onward(self, law, mean, noise) for paths whose state is drawn.
+--- A kind has new(o) (its parameters), first(self, at), next(self, held, state, at), law(found), the distribution of
+--- what those two give, coded(self, s), a draw of it as a switch, draw(self, law, state, q, seen, shape) -> s, log p(s)
+--- - log pi(s) (nil for 0), and onward(self, law, mean, noise) for paths whose state is drawn.
 --- Source: Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020, sections 2.3 and 3.1.
 -- help: none
 local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
 local ladder = require "penumbra.models.ladder"
 local nn = require "penumbra.nn"
+local switching = require "penumbra.smc.switching"
 
 local switch_law = {}
 
@@ -72,21 +74,24 @@ function gaussian.next(self, held, state, at)
   return { link = { matrix = m.f, offset = offset, variance = m.s } }
 end
 
--- Mean and covariance of the law of a switch that depends on x ~ N(mean, cov).
-local function summed_out(link, mean, cov)
-  local f = link.matrix
-  local loc = f:matmul(mean:unsqueeze(-1)):squeeze(-1) + link.offset
-  return loc, f:matmul(cov):matmul(f:transpose(-2, -1)) + link.variance:diag_embed()
+--- law(found): the distribution.
+function gaussian.law(found)
+  return dist.normal(found.loc, found.variance:sqrt()):independent(1)
 end
 
---- draw(self, law, state, q, seen, shape, generator): s_t by the law, or by its product with the encoder's q where
---- something was seen; second log p(s_t) - log pi(s_t), nil where they are the same.
+--- coded(self, s): a draw of the distribution as it is.
+function gaussian.coded(_, s)
+  return s
+end
+
+--- draw(self, law, state, q, seen, shape, generator): s_t by the law (law.link: the filter's), or by its product with
+--- the encoder's q where something was seen; second log p(s_t) - log pi(s_t), nil where they are the same.
 function gaussian.draw(self, law, state, q, seen, shape, generator)
   local noise = core.randn(with_last(shape, self.switches), { dtype = self.dtype, generator = generator })
   local log_z
   local s
   if law.link then
-    local loc, cov = summed_out(law.link, state.mean, state.cov)
+    local loc, cov = switching.summed_out(state.mean, state.cov, law.link)
     if q then
       loc, cov, log_z = ladder.product(loc, cov, q, seen)
     end
@@ -99,16 +104,6 @@ function gaussian.draw(self, law, state, q, seen, shape, generator)
     s = loc + variance:sqrt() * noise
   end
   return s, q and ladder.log_ratio(log_z, s, q, seen) or nil
-end
-
---- conditioned(mean, cov, law, s): moments of x_{t-1} that know of s_t = s.
-function gaussian.conditioned(mean, cov, law, s)
-  local link = law.link
-  local after, after_cov = core.kalman_update(mean, cov, s, link.matrix, link.offset, link.variance:diag_embed())
-  if not after then
-    core.error("switch: the state given the switch: " .. after_cov)
-  end
-  return after, after_cov
 end
 
 --- onward: s_t of a path whose x_{t-1} = x is known.
@@ -148,13 +143,24 @@ function categorical.next(self, _, state)
   return { logits = state.s:matmul(self.switch.transition:log_softmax(-1)) }
 end
 
+--- law(found): the distribution of labels.
+function categorical.law(found)
+  return dist.categorical { logits = found.logits }
+end
+
+--- coded(self, s): labels as one of K.
+function categorical.coded(self, s)
+  local labels = core.arange(self.switches, { dtype = "int64" })
+  return s:dtype() == "int64" and s:unsqueeze(-1):eq(labels):to(self.dtype) or s
+end
+
 -- One of K, drawn; draws have no path, so that the slope of their log-probability is part of the weight.
 function categorical.draw(self, law, _, q, seen, shape, generator)
   local wide = with_last(shape, self.switches)
   local log_p = law.logits:broadcast_to(wide)
   local log_pi = q and seen:where((log_p + q.loc):log_softmax(-1), log_p) or log_p
   local label = dist.categorical { logits = log_pi:detach() }:sample { generator = generator }
-  local s = label:unsqueeze(-1):eq(core.arange(self.switches, { dtype = "int64" })):to(self.dtype)
+  local s = categorical.coded(self, label)
   local log_q = (s * log_pi):sum(-1)
   if not log_q:requires_grad() and not q then
     return s, nil

@@ -1,6 +1,6 @@
---- Deep switching linear systems and their Rao-Blackwellised particle filter: what SGLS, RSGLS, RSGLS-ISSM and ARSGLS
---- have in common. Particles are the switches (and auxiliary variables); each carries the exact moments of a state that
---- is linear and Gaussian once they are known.
+--- Deep switching linear systems: what SGLS, RSGLS, RSGLS-ISSM and ARSGLS add to a Rao-Blackwellised filter
+--- (pn.smc.rbpf). Particles are the switches (and auxiliary variables); each carries the exact moments of a state
+--- that is linear and Gaussian once they are known.
 ---
 ---     s_t = F(s_{t-1}) x_{t-1} + f(s_{t-1}, u_t) + N(0, S(s_{t-1}))
 ---     x_t = A(s_t) x_{t-1} + B(s_t) u_t + N(0, Q(s_t))
@@ -15,13 +15,16 @@
 --- Source: Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020, Deep Rao-Blackwellised particle filters for time
 --- series forecasting, with the errata that the comments here name.
 -- help: module, methods m
+local backward = require "penumbra.smc.backward_simulation"
 local core = require "penumbra.core"
-local recording = require "penumbra.autodiff.recording"
 local forecaster = require "penumbra.models.forecaster"
 local ladder = require "penumbra.models.ladder"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local prepared_batch = require "penumbra.models.prepared_batch"
+local rbpf = require "penumbra.smc.rbpf"
+local recording = require "penumbra.autodiff.recording"
+local switching = require "penumbra.smc.switching"
 
 local switching_system = {}
 
@@ -82,27 +85,20 @@ local function averaged(weights, x)
   return x and weights:transpose(-3, -2):matmul(x):transpose(-3, -2)
 end
 
+-- Matrices a, b, c, d, and variances q, r.
 local function system_at(self, held, weights, at)
   local m = held(weights, "system")
   local g = self.control_group
   m.a, m.c = m.a or self.issm.a, m.c or at.c
-  if at.innovation then
-    m.q = m.q * at.innovation
-  end
-  m.q_variance, m.r_variance = m.q, m.r
-  m.q, m.r = m.q:diag_embed(), m.r:diag_embed()
+  m.q = at.innovation and m.q * at.innovation or m.q
   m.b, m.d = averaged(weights[g.b], at.b) or m.b, averaged(weights[g.d], at.d) or m.d
   return m
-end
-
-local function failed(what, why)
-  core.error(("switching system: %s: %s"):format(what, why))
 end
 
 local LOG_2_PI = core.log_2pi
 
 -- A Kalman step of a system that stands still (a = I) and emits one number: v = y - c x - d, s = c V c^T + r, V - (V
--- c^T) (V c^T)^T / s. Of order n^2, where core.kalman_step is of order n^3.
+-- c^T) (V c^T)^T / s. Of order n^2, where core.kalman_step is of order n^3 (`make bench`: standing.lua).
 local function standing_step(mean, cov, m, at)
   if m.b then
     mean = mean + m.b
@@ -110,18 +106,12 @@ local function standing_step(mean, cov, m, at)
   cov = cov + m.q
   local c, seen = m.c:squeeze(-2), at.observed:to(mean:dtype())
   local h = cov:matmul(c:unsqueeze(-1)):squeeze(-1)
-  local s = (h * c):sum(-1, true) + m.r_variance
+  local s = (h * c):sum(-1, true) + m.r:squeeze(-1)
   local v = at.y - (mean * c):sum(-1, true)
   v = m.d and v - m.d or v
   local log_prob = ((v:square() / s + s:log() + LOG_2_PI) * seen):squeeze(-1) * -0.5
   local root = h * (s:rsqrt() * seen)
   return mean + h * (v / s * seen), cov - root:unsqueeze(-1) * root:unsqueeze(-2), log_prob
-end
-
--- Mean and variance of C x + d + N(0, R) for x ~ N(mean, cov).
-local function emitted(mean, cov, m)
-  local loc = m.c:matmul(mean:unsqueeze(-1)):squeeze(-1)
-  return m.d and loc + m.d or loc, m.c:matmul(cov):matmul(m.c:transpose(-2, -1)) + m.r
 end
 
 -- sum over what was observed of log p(y | z). A law over a whole observation counts if all of it was observed.
@@ -138,7 +128,7 @@ end
 -- summed out and nothing is learnt.
 local function auxiliary_step(self, mean, cov, m, at, shape, generator)
   mean, cov = core.kalman_predict(mean, cov, m.a, m.b, m.q)
-  local loc, loc_cov = emitted(mean, cov, m)
+  local loc, loc_cov = switching.emitted(mean, cov, m)
   local q, log_z = at.q_z, nil
   if q then
     loc, loc_cov, log_z = ladder.product(loc, loc_cov, q, at.seen)
@@ -153,145 +143,131 @@ local function auxiliary_step(self, mean, cov, m, at, shape, generator)
   local after, after_cov = core.kalman_update(mean, cov, z, m.c, m.d, m.r, { observed = at.seen:broadcast_to {
     shape[2], self.auxiliary } })
   if not after then
-    failed("the state given the auxiliary variable", after_cov)
+    core.error("switching system: the state given the auxiliary variable: " .. after_cov)
   end
   return after, after_cov, log_weight, z
 end
 
--- ---- a step of the filter ----
+-- ---- the filter ----
 
--- Moments that come from resampling without a way back for the gradient, where a filter was due.
-local function cut(self, state, due)
-  if self.resampled_gradient or not due then
-    return state
+-- The parts of a filter of pn.smc.rbpf, whose inputs are what at_step gives: init, coupling or transition, and system.
+local function model_of(self, size, how)
+  local kind, held = self.kind, self.bases:held(how.frozen and self.frozen_names or nil)
+  local function next_law(s, at, carried)
+    s = kind.coded(self, s)
+    return kind.next(self, held, { s = s, weights = carried or self.bases:weights(s) }, at)
   end
-  local out = {}
-  for name, x in pairs(state) do
-    local mask = due
-    for _ = 3, x:ndim() do
-      mask = mask:unsqueeze(-1)
+  local model = { batch_shape = { size }, num_particles = how.num_particles or self.num_particles, trace = false,
+    conditioning = self.conditioning, resampling = self.resampling, threshold = how.threshold or self.threshold,
+    resampled_gradient = self.resampled_gradient, generator = how.generator,
+    initial_mean = self.prior_mean, initial_cov = (self.prior_log_inverse_scale * -2):exp():diag_embed() }
+  function model.init(_, at) return kind.law(kind.first(self, at)) end
+  if self.bases.bases.f then
+    function model.coupling(s, _, at, carried)
+      local link = next_law(s, at, carried).link
+      return link.matrix, link.offset, link.variance:diag_embed()
     end
-    out[name] = mask:where(x:detach(), x)
+  else
+    function model.transition(s, _, at) return kind.law(next_law(s, at)) end
   end
-  return out
+  function model.system(s, _, at, carried)
+    local m = system_at(self, held, carried or self.bases:weights(kind.coded(self, s)), at)
+    return { transition = m.a, transition_offset = m.b, transition_cov = m.q:diag_embed(), emission = m.c,
+      emission_offset = m.d, emission_cov = m.r:diag_embed() }
+  end
+  return model, next_law
 end
 
-local function resampled(self, pass, state)
-  local due = not self.resampled_gradient
-    and pass.machine:effective_sample_size():le(pass.threshold * self.num_particles) or nil
-  local ancestors = pass.machine:resample()
-  if ancestors == nil then
-    return state
+-- The filter whose switches look at what was observed, and whose particles keep the weights of the bases. (In the
+-- published listing q stands in the place of pi, log w_t in that of log w_{t-1}, and the state is updated by y, not z.)
+local function filter_of(self, size, how)
+  local model, next_law = model_of(self, size, how)
+  local shape, generator = { model.num_particles, size }, how.generator
+  model.init, model.transition, model.history = nil, nil, false
+  function model.sampler(view)
+    local at = view.input
+    local law = view.link and { link = view.link } or view.s and next_law(view.s, at, view.carried)
+      or self.kind.first(self, at)
+    local s, ratio = self.kind.draw(self, law, view, at.q_s, at.seen, shape, generator)
+    return s, ratio, self.bases:weights(s)
   end
-  state = { s = state.s, mean = state.mean, cov = state.cov, weights = state.weights } -- the next z needs no last one
-  return cut(self, pass.machine:select(state, ancestors), due)
-end
-
--- The next state {s, mean, cov, weights.., z} of all particles, and the logarithm of what their weights are multiplied
--- by: log p(y | z) + log p(z) + log p(s) - log pi(z) - log pi(s). (In the published listing q stands in the place of
--- pi, log w_t in that of log w_{t-1}, and the state is updated by y, not z.)
-local function step(self, pass, state, at)
-  local law
-  if state then
-    state = resampled(self, pass, state)
-    law = self.kind.next(self, pass.held, { s = state.s, weights = { [self.recurrence_group] = state.weights } }, at)
-  else
-    state = { mean = self.prior_mean, cov = (self.prior_log_inverse_scale * -2):exp():diag_embed() }
-    law = self.kind.first(self, at)
-  end
-  local s, ratio = self.kind.draw(self, law, state, at.q_s, at.seen, pass.shape, pass.generator)
-  local mean, cov = state.mean, state.cov
-  if law.link and self.conditioning == "exact" then
-    mean, cov = self.kind.conditioned(mean, cov, law, s)
-  end
-  local weights = self.bases:weights(s)
-  local m = system_at(self, pass.held, weights, at)
-  local log_weight, z
-  if self.emission then
-    mean, cov, log_weight, z = auxiliary_step(self, mean, cov, m, at, pass.shape, pass.generator)
-  elseif self.standing then
-    mean, cov, log_weight = standing_step(mean, cov, m, at)
-  else
-    mean, cov, log_weight = core.kalman_step(mean, cov, m.a, m.b, m.q, at.y, m.c, m.d, m.r, { observed = at.observed })
-    if not mean then
-      failed("a Kalman step", cov)
+  if self.emission or self.standing then
+    function model.measurement_update(view, mean, cov, m)
+      if self.emission then
+        return auxiliary_step(self, mean, cov, m, view.input, shape, generator)
+      end
+      return standing_step(mean, cov, m, view.input)
     end
   end
-  local after = { s = s, mean = mean, cov = cov, weights = weights[self.recurrence_group], z = z }
-  return after, ratio and log_weight + ratio or log_weight, m
+  return rbpf.rbpf(model)
 end
 
-local function new_pass(self, size, how, log_weights)
-  local threshold = how.threshold or self.threshold
-  local pass = { shape = { self.num_particles, size }, threshold = threshold, generator = how.generator,
-    held = self.bases:held(how.frozen and self.frozen_names or nil),
-    machine = machine.new { num_particles = self.num_particles, batch_shape = { size }, resampling = self.resampling,
-      threshold = threshold, generator = how.generator, trace = false } }
-  if log_weights then
-    pass.machine:tilt(log_weights + math.log(self.num_particles))
-  end
-  return pass
-end
-
--- The increment of the log-evidence, exactly 0 where nothing was observed: [B].
-local function weighed(pass, log_weight, at)
-  local increment = pass.machine:weigh(log_weight)
+-- The increment of the log-evidence with a step, exactly 0 where nothing was observed: [B].
+local function taken_in(f, at)
+  local increment = rbpf.observe(f, at.y, at, at.observed)
   return at.seen:squeeze(-1):where(increment, 0)
 end
 
 --- evidence(self, b, how): the filter's log-evidence of a prepared batch, [B].
 function switching_system.evidence(self, b, how)
-  local around, pass = surroundings(self, b, how), new_pass(self, b.size, how)
-  local state, total
+  local around, f = surroundings(self, b, how), filter_of(self, b.size, how)
+  local total
   for t = 1, b.steps do
-    local at = at_step(around, t)
-    local log_weight
-    state, log_weight = step(self, pass, state, at)
-    local increment = weighed(pass, log_weight, at)
+    local increment = taken_in(f, at_step(around, t))
     total = total and total + increment or increment
   end
   return total
 end
 
+--- The options of m:smooth(batch, {draws = 100, generator =}).
+switching_system.smooth_options = { draws = 100, generator = options.optional "generator" }
+
+--- smooth: mean [T, B, n] and cov [T, B, n, n] of the state given all of y; s [T, draws, B, k], paths of the
+--- switch; path_mean and path_cov, the state along each of them. It needs conditioning = "exact" where the switch
+--- depends on the state.
+function switching_system.smooth(self, b, o)
+  local around, inputs = surroundings(self, b), {}
+  for t = 1, b.steps do
+    inputs[t] = at_step(around, t)
+  end
+  local f = rbpf.rbpf((model_of(self, b.size, o)))
+  f:run(b.y, { inputs = inputs, observed = b.observed, moments = false })
+  return f:smooth { draws = o.draws }
+end
+
 -- ---- beliefs ----
 
 local function where_active(active, new, old)
-  local out = {}
-  for name, x in pairs(new) do
+  local before, k = machine.flatten("update", old, {}), 0
+  return machine.map("update", function(x)
     local mask = active
     for _ = 2, x:ndim() - 1 do
       mask = mask:unsqueeze(-1)
     end
-    out[name] = mask:where(x, old[name])
-  end
-  return out
-end
-
-local function known(pass, state, total)
-  return { particles = state, log_weights = pass.machine:log_weights(), log_evidence = total }
+    k = k + 1
+    return mask:where(x, before[k])
+  end, new)
 end
 
 -- Steps of b from what was known before; each series stops at its own end. `each` sees every step.
 local function go_on(self, before, b, how, each)
-  local around = surroundings(self, b)
-  local pass = new_pass(self, b.size, how, before and before.log_weights)
-  local state, now = before and before.particles, before
-  local total = before and before.log_evidence
+  local around, f = surroundings(self, b), filter_of(self, b.size, how)
+  if before then
+    f:resume { log_weights = before.log_weights, s = before.particles.s, mean = before.particles.mean,
+      cov = before.particles.cov, carried = before.particles.weights }
+  end
+  local now, total = before, before and before.log_evidence
   for t = 1, b.steps do
-    local at = at_step(around, t)
-    local log_weight, m
-    state, log_weight, m = step(self, pass, state, at)
-    local increment = weighed(pass, log_weight, at)
+    local increment = taken_in(f, at_step(around, t))
+    local state = f.pass.state
     total = total and total + increment or increment
-    local after = known(pass, state, total)
-    if b.active and now then
-      local active = b.active:select(1, t)
-      after = { particles = where_active(active, state, now.particles), log_evidence = total,
-        log_weights = active:where(after.log_weights, now.log_weights) }
-    end
-    now = after
+    local after = { log_weights = f.pass.machine:log_weights(), particles = { s = state.s, mean = state.mean,
+      cov = state.cov, weights = state.carried, z = state.auxiliary } }
+    after = b.active and now and where_active(b.active:select(1, t), after, { log_weights = now.log_weights,
+      particles = now.particles }) or after
+    after.log_evidence, now = total, after
     if each then
-      each(t, pass, state, m, increment)
+      each(t, f, state, increment)
     end
   end
   return now
@@ -320,18 +296,6 @@ local function ancestors_of(log_weights, m, generator)
   return below:to("int64"):sum(2):minimum(core.full({}, particles - 1, { dtype = "int64" }))
 end
 
-local function picked(x, ancestors)
-  local shape = ancestors:shape()
-  for k = 3, x:ndim() do
-    shape[k] = x:size(k)
-  end
-  local index = ancestors
-  for _ = 3, x:ndim() do
-    index = index:unsqueeze(-1)
-  end
-  return x:gather(1, index:broadcast_to(shape))
-end
-
 local function drawn(mean, cov, generator)
   return ladder.draw(mean, cov, core.randn(mean:shape(), { dtype = mean:dtype(), generator = generator }))
 end
@@ -353,50 +317,32 @@ local function observation(self, z, generator)
   return self.emission(z):sample { generator = generator }
 end
 
-local modes = {}
-
--- A joint path: the state is drawn, too.
-function modes.ancestral(self, o, held, at, now)
-  local law = self.kind.next(self, held, { s = now.s, weights = { [self.recurrence_group] = now.weights } }, at)
-  local s = self.kind.onward(self, law, now.x, o.shape, o.generator)
+-- A step of a joint path: the state is drawn, too.
+local function along(self, now, _, at, o, held)
+  local s = self.kind.onward(self, self.kind.next(self, held, now, at), now.x, o.shape, o.generator)
   local weights = self.bases:weights(s)
   local m = system_at(self, held, weights, at)
-  local x = with_noise(self, through(m.a, now.x, m.b), m.q_variance, o.generator)
-  local z = with_noise(self, through(m.c, x, m.d), m.r_variance, o.generator)
-  return { s = s, x = x, weights = weights[self.recurrence_group] }, z
+  local x = with_noise(self, through(m.a, now.x, m.b), m.q, o.generator)
+  return { s = s, x = x, weights = weights }, with_noise(self, through(m.c, x, m.d), m.r, o.generator)
 end
 
--- The state summed out; moments that are not updated by what is drawn.
-function modes.marginal(self, o, held, at, now)
-  local law = self.kind.next(self, held, { s = now.s, weights = { [self.recurrence_group] = now.weights } }, at)
-  local s = self.kind.draw(self, law, now, nil, nil, o.shape, o.generator)
-  local mean, cov = now.mean, now.cov
-  if law.link and self.conditioning == "exact" then
-    mean, cov = self.kind.conditioned(mean, cov, law, s)
-  end
-  local weights = self.bases:weights(s)
-  local m = system_at(self, held, weights, at)
-  mean, cov = core.kalman_predict(mean, cov, m.a, m.b, m.q)
-  local loc, loc_cov = emitted(mean, cov, m)
-  return { s = s, mean = mean, cov = cov, weights = weights[self.recurrence_group] }, drawn(loc, loc_cov, o.generator)
-end
-
---- paths(self, state, o): draws [draws, steps, B, p] from a belief's state: {particles, log_weights}.
+--- paths(self, state, o): draws [draws, steps, B, p] from a belief's state: {particles, log_weights}. "ancestral":
+--- joint paths; "marginal": the state summed out, its moments not updated by what is drawn.
 function switching_system.paths(self, state, o)
   local ancestors = ancestors_of(state.log_weights, o.draws, o.generator)
-  local now = {}
-  for name, x in pairs(state.particles) do
-    now[name] = picked(x, ancestors)
-  end
+  local now = machine.map("forecast", function(x) return backward.picked(x, ancestors) end, state.particles)
+  local how = { shape = { o.draws, o.size }, num_particles = o.draws, generator = o.generator }
+  local around, held, f, list = surroundings(self, o), self.bases:held(), nil, {}
   if o.mode == "ancestral" then
     now.x = drawn(now.mean, now.cov, o.generator)
+  else
+    f, now.carried = filter_of(self, o.size, how), now.weights
   end
-  local how = { shape = { o.draws, o.size }, generator = o.generator }
-  local around, held, list = surroundings(self, o), self.bases:held(), {}
+  local step = f and rbpf.foresee or along
   for t = 1, o.steps do
-    local z
-    now, z = modes[o.mode](self, how, held, at_step(around, t), now)
-    list[t] = observation(self, z, o.generator)
+    local z, cov
+    now, z, cov = step(f or self, now, t, at_step(around, t), how, held)
+    list[t] = observation(self, cov and drawn(z, cov, o.generator) or z, o.generator)
   end
   return core.stack(list, 2)
 end
@@ -411,13 +357,13 @@ end
 
 local methods = {}
 
-local function emission_moments(self, pass, state, m)
+local function emission_moments(self, w, state)
   if self.emission then
-    local law = self.emission(state.z)
-    return matched(pass.machine:weights(), law:mean(), law:variance())
+    local law = self.emission(state.auxiliary)
+    return matched(w, law:mean(), law:variance())
   end
-  local loc, cov = emitted(state.mean, state.cov, m)
-  return matched(pass.machine:weights(), loc, cov:diagonal())
+  local loc, cov = switching.emitted(state.mean, state.cov, state.system)
+  return matched(w, loc, cov:diagonal())
 end
 
 --- m:filtered(batch [, {generator =}]): the filter along a batch: a table with mean and variance [T, B, p] of an
@@ -428,11 +374,11 @@ function methods:filtered(batch, given)
   local b = prepared_batch.read("filtered", self, batch)
   local lists = { mean = {}, variance = {}, state_mean = {}, state_variance = {}, effective_sample_size = {},
     increments = {} }
-  recording.off(go_on, self, nil, b, { generator = o.generator }, function(t, pass, state, m, increment)
-    lists.mean[t], lists.variance[t] = emission_moments(self, pass, state, m)
-    lists.state_mean[t], lists.state_variance[t] = matched(pass.machine:weights(), state.mean,
-      state.cov:diagonal())
-    lists.effective_sample_size[t], lists.increments[t] = pass.machine:effective_sample_size(), increment
+  recording.off(go_on, self, nil, b, { generator = o.generator }, function(t, f, state, increment)
+    local w = f.pass.machine:weights()
+    lists.mean[t], lists.variance[t] = emission_moments(self, w, state)
+    lists.state_mean[t], lists.state_variance[t] = matched(w, state.mean, state.cov:diagonal())
+    lists.effective_sample_size[t], lists.increments[t] = f:effective_sample_size(), increment
   end)
   local out = {}
   for name, list in pairs(lists) do
@@ -445,17 +391,7 @@ end
 --- m:moments(belief): mean [B, n] and covariance [B, n, n] of the state x_t as a belief has it: of its mixture.
 function methods:moments(belief) -- luacheck: ignore self
   local state = belief.state
-  local w, particles = state.log_weights:exp():unsqueeze(-1), state.particles
-  local mean = (w * particles.mean):sum(1)
-  local off = (particles.mean - mean):unsqueeze(-1)
-  return mean, (w:unsqueeze(-1) * (particles.cov + off * off:transpose(-2, -1))):sum(1)
-end
-
---- m:steps_of(b): what the steps of a prepared batch compute with: held (bases), at (a function of t), system (a
---- function of the model, held, weights, at(t): matrices a ... r), size (B).
-function methods:steps_of(b)
-  local around = surroundings(self, b)
-  return { held = self.bases:held(), size = b.size, system = system_at, at = function(t) return at_step(around, t) end }
+  return rbpf.matched(state.log_weights:exp(), state.particles.mean, state.particles.cov)
 end
 
 switching_system.methods = methods

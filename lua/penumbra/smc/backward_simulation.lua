@@ -84,8 +84,8 @@ local function draw_second(self, log_w)
   return dist.categorical { logits = log_w:permute(order) }:sample { generator = self.generator }
 end
 
--- x[places[m, b], b, ...] of x [N, B..., event].
-local function picked(x, places)
+--- x[places[m, b], b, ...] of x [N, B..., event].
+function backward.picked(x, places)
   local shape = x:shape()
   for _ = places:ndim() + 1, #shape do
     places = places:unsqueeze(-1)
@@ -117,7 +117,7 @@ end
 -- s_1 ... s_T, each [M, B..., event], drawn from the last to the first.
 local function draw_paths(self, steps, num)
   local last = steps[#steps]
-  local s = { [#steps] = picked(last.s, draw_first(self, last.log_weights, num)) }
+  local s = { [#steps] = backward.picked(last.s, draw_first(self, last.log_weights, num)) }
   local lead = table.move(self.shape, 2, #self.shape, 2, { num })
   local ahead = nothing_ahead(lead, last.mean:size(-1), last.mean:dtype())
   for t = #steps - 1, 1, -1 do
@@ -129,7 +129,7 @@ local function draw_paths(self, steps, num)
     end
     ahead = step_back(ahead, m)
     local log_prob, mean, cov = log_transition(self, now, later, t, next.input)
-    s[t] = picked(now.s, draw_second(self, now.log_weights + log_prob + log_overlap(mean, cov, ahead)))
+    s[t] = backward.picked(now.s, draw_second(self, now.log_weights + log_prob + log_overlap(mean, cov, ahead)))
     if self.coupling then
       local link = switching.link_at(self, s[t], t + 1, next.input)
       ahead = take_in(ahead, later, link.matrix, link.offset, link.cov)

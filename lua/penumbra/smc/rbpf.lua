@@ -50,9 +50,7 @@ end
 -- it. Without (conditioning = "published") x_{t-1} keeps its moments.
 local function condition(self, view, s)
   local link = view.link
-  if not link then
-    return view.mean, view.cov, nil
-  elseif self.conditioning == "published" then
+  if not link or self.conditioning == "published" then
     return view.mean, view.cov, nil
   end
   local mean, cov, log_prob = core.kalman_update(view.mean, view.cov, s, link.matrix, link.offset, link.cov)
@@ -93,38 +91,36 @@ local function look(self, state, t, y, u, observed)
   local view = setmetatable({ filter = self, t = t, y = y, input = u, observed = observed }, view_class)
   if not state then
     view.mean, view.cov = prior_of(self)
-    view.law = switching.first_law(self, u)
+    view.law = not self.sampler and switching.first_law(self, u) or nil
     return view
   end
-  view.s, view.mean, view.cov = state.s, state.mean, state.cov
-  if self.coupling then
-    view.link = switching.link_at(self, view.s, t, u)
+  view.s, view.mean, view.cov, view.carried = state.s, state.mean, state.cov, state.carried
+  view.link = self.coupling and switching.link_at(self, view.s, t, u, view.carried)
+  if view.link and not self.sampler then
     view.law = switching.fitted(switching.coupled_law(view.mean, view.cov, view.link), self.shape)
-  else
+  elseif not self.sampler then
     local moments = self.conditioning == "published" and { mean = view.mean, cov = view.cov } or nil
     view.law = switching.law_at(self, view.s, t, u, self.shape, moments)
   end
   return view
 end
 
--- The Kalman step given s: moments and log p(y | s, past). Without any y: the prediction, 0.
-local function exact_step(self, view, mean, cov, s)
-  local m = switching.system_at(self, s, view.t, view.input)
-  local log_prob
+-- The Kalman step given s: the state, and log p(y | s, past). Without any y: the prediction, nil.
+local function exact_step(self, view, mean, cov, s, carried)
+  local m = switching.system_at(self, s, view.t, view.input, carried)
+  local state, log_prob = { s = s, carried = carried, system = m }, nil
   if not view.y then
-    mean, cov = core.kalman_predict(mean, cov, m.a, m.b, m.q)
-    return mean, cov, nil
+    state.mean, state.cov = core.kalman_predict(mean, cov, m.a, m.b, m.q)
+  elseif self.measurement_update then
+    state.mean, state.cov, log_prob, state.auxiliary = self.measurement_update(view, mean, cov, m)
+  else
+    state.mean, state.cov, log_prob = core.kalman_step(mean, cov, m.a, m.b, m.q, view.y, m.c, m.d, m.r,
+      { observed = view.observed })
   end
-  mean, cov, log_prob = core.kalman_step(mean, cov, m.a, m.b, m.q, view.y, m.c, m.d, m.r, { observed = view.observed })
-  if not mean then
-    core.error(("rbpf: step %d: %s"):format(view.t, cov))
+  if not state.mean then
+    core.error(("rbpf: step %d: %s"):format(view.t, state.cov))
   end
-  return mean, cov, log_prob
-end
-
--- x, with the gradient of x and the value 0.
-local function slope_of(x)
-  return x - x:detach()
+  return state, log_prob
 end
 
 local function sum(x, y)
@@ -135,12 +131,16 @@ end
 -- fixed proposal: the slope of its log density is part of its weight.
 local function propose(self, view)
   local law = view.law
-  if not dist.is(law) then
+  if self.sampler then
+    local s, ratio, carried = self.sampler(view)
+    local mean, cov = condition(self, view, s)
+    local state, log_y = exact_step(self, view, mean, cov, s, carried)
+    return state, sum(log_y, ratio)
+  elseif not dist.is(law) then
     if self.proposal then
       core.error "rbpf: a proposal needs a transition and an init that give distributions"
     end
-    local mean, cov, log_y = exact_step(self, view, view.mean, view.cov, law)
-    return { s = law, mean = mean, cov = cov }, log_y
+    return exact_step(self, view, view.mean, view.cov, law)
   end
   local from = self.proposal and switching.fitted(self.proposal(view), self.shape) or law
   local s = switching.draw(self, from, self.shape)
@@ -150,8 +150,8 @@ local function propose(self, view)
     local log_q = from:log_prob(s)
     extra = (from ~= law and (log_p or law:log_prob(s)) or log_q) - (path and log_q or log_q:detach())
   end
-  local after, after_cov, log_y = exact_step(self, view, mean, cov, s)
-  return { s = s, mean = after, cov = after_cov }, sum(log_y, extra and extra:to(after:dtype()))
+  local state, log_y = exact_step(self, view, mean, cov, s)
+  return state, sum(log_y, extra and extra:to(state.mean:dtype()))
 end
 
 local function num_labels(law)
@@ -186,7 +186,8 @@ local function propose_optimal(self, view)
   end
   local labels = core.arange(num, { dtype = "int64" }):reshape(shape)
   local joint = law:log_prob(labels:broadcast_to(wide))
-  local mean, cov, log_y = exact_step(self, view, view.mean, view.cov, labels)
+  local all, log_y = exact_step(self, view, view.mean, view.cov, labels)
+  local mean, cov = all.mean, all.cov
   joint = sum(joint:to(mean:dtype()), log_y)
   local order = {}
   for k = 1, #wide do
@@ -199,17 +200,35 @@ local function propose_optimal(self, view)
   cov = chosen(cov:broadcast_to(wide), s)
   local total = joint:logsumexp(1)
   if joint:requires_grad() then
-    total = total:detach() + slope_of(chosen(joint, s))
+    local picked = chosen(joint, s)
+    total = total:detach() + (picked - picked:detach()) -- the slope of what was drawn, with the value 0
   end
   return { s = s, mean = mean, cov = cov }, total
 end
 
+-- Without resampled_gradient, moments that were resampled pass no gradient on where a filter was due.
+local function resampled(pass, state)
+  local self = pass.filter
+  local due = not self.resampled_gradient
+    and pass.machine:effective_sample_size():le(self.threshold * self.shape[1]) or nil
+  local ancestors = pass.machine:resample()
+  local parts = { s = state.s, mean = state.mean, cov = state.cov, carried = state.carried }
+  return ancestors == nil and state or machine.map("rbpf", function(x)
+    x = core.new_selected(x, ancestors)
+    if not due or not x:requires_grad() then
+      return x
+    end
+    local mask = due
+    for _ = #self.shape + 1, x:ndim() do
+      mask = mask:unsqueeze(-1)
+    end
+    return mask:where(x:detach(), x)
+  end, parts)
+end
+
 local function advance(pass, state, t, y, u, observed)
   local self = pass.filter
-  if state then
-    state = pass.machine:select(state, pass.machine:resample())
-  end
-  local view = look(self, state, t, y, u, observed)
+  local view = look(self, state and resampled(pass, state), t, y, u, observed)
   pass.labels = pass.labels or dist.is(view.law) and view.law.name == "categorical" and num_labels(view.law)
   local log_increment
   if self.proposal == "optimal" then
@@ -229,7 +248,6 @@ end
 
 local function observe(pass, y, input, observed)
   local self, t = pass.filter, pass.t + 1
-  observed = y and linear_system.observed_of("rbpf: observe", y, observed) or nil
   local state, increment = advance(pass, pass.state or nil, t, y, input, observed)
   pass.t, pass.state = t, state
   if self.history then
@@ -281,7 +299,13 @@ end
 function methods:observe(y, u, observed)
   if y ~= nil then
     options.argument("rbpf: observe", "y", y, "tensor")
+    observed = linear_system.observed_of("rbpf: observe", y, observed)
   end
+  return rbpf.observe(self, y, u, observed)
+end
+
+--- observe(f, y, u, observed): f:observe without a look at y: observed is all that is said of what is missing.
+function rbpf.observe(self, y, u, observed)
   self.pass = self.pass or new_pass(self)
   return observe(self.pass, y, u, observed)
 end
@@ -301,8 +325,9 @@ function methods:run(y, given)
   local pass = new_pass(self)
   local lists = { increments = {}, effective_sample_size = {}, mean = {}, cov = {}, probabilities = {} }
   for t = 1, y:size(1) do
-    local there = core.is_tensor(o.observed) and o.observed:select(1, t) or o.observed
-    lists.increments[t] = observe(pass, y:select(1, t), input_at(o.inputs, t), there)
+    local there, y_t = core.is_tensor(o.observed) and o.observed:select(1, t) or o.observed, y:select(1, t)
+    lists.increments[t] = observe(pass, y_t, input_at(o.inputs, t),
+      linear_system.observed_of("rbpf: observe", y_t, there))
     if o.moments then
       lists.mean[t], lists.cov[t] = moments_of(pass)
       lists.effective_sample_size[t] = pass.machine:effective_sample_size()
@@ -339,11 +364,28 @@ function methods:effective_sample_size()
   return current(self, "effective_sample_size").machine:effective_sample_size()
 end
 
---- The filter as a Gaussian mixture: {log_weights [N, B...] (normalised), s, mean [N, B..., n], cov [N, B..., n, n]}.
+--- The filter as a Gaussian mixture: {log_weights [N, B...] (normalised), s, mean [N, B..., n], cov [N, B..., n, n]},
+--- and what `sampler` keeps, carried.
 function methods:mixture()
   local pass = current(self, "mixture")
-  local state = pass.state
-  return { log_weights = pass.machine:log_weights(), s = state.s, mean = state.mean, cov = state.cov }
+  local x = pass.state
+  return { log_weights = pass.machine:log_weights(), s = x.s, mean = x.mean, cov = x.cov, carried = x.carried }
+end
+
+local mixture_parts = { log_weights = options.required "tensor", s = options.required(),
+  mean = options.required "tensor", cov = options.required "tensor", carried = options.any(nil) }
+
+--- Goes on from a mixture as f:mixture() gives it, of a filter like this one: what this one has observed is forgotten,
+--- and its log-evidence counts from here. f:smooth needs all observations, and so refuses.
+function methods:resume(mixture)
+  local given = options.check("rbpf: resume", mixture, mixture_parts)
+  local want, got = options.shape_text(self.shape), options.shape_text(given.log_weights)
+  if want ~= got then
+    core.error(("rbpf: resume: log_weights must be %s, got %s"):format(want, got))
+  end
+  local pass = new_pass(self)
+  pass.machine:tilt(given.log_weights + math.log(self.shape[1]))
+  pass.state, pass.resumed, self.pass = given, true, pass
 end
 
 --- Mean [B..., n] and covariance [B..., n, n] of x_t given y up to t: the moments of the mixture.
@@ -397,22 +439,26 @@ function methods:smooth(given)
     core.error "rbpf: smooth needs a filter with history = true"
   elseif self.conditioning == "published" then
     core.error "rbpf: smooth needs conditioning = 'exact'"
+  elseif pass.resumed or self.sampler or self.measurement_update then
+    core.error("rbpf: smooth needs " .. (pass.resumed and "all observations: this filter goes on from a mixture"
+      or "a filter without sampler and measurement_update"))
   elseif not core.is_tensor(pass.state.s) then
     core.error "rbpf: smooth needs particles that are a tensor, and a transition that gives a distribution"
   end
   return recording.off(smoothed, pass, o.draws)
 end
 
--- A step without y: the state, and mean and cov of y for each particle.
-local function foresee(self, state, t, input)
+--- foresee(f, state, t, u): a step without y: the state after it, and mean and covariance of y for each particle.
+function rbpf.foresee(self, state, t, input)
   local view = look(self, state, t, nil, input)
-  local s = dist.is(view.law) and switching.draw(self, view.law, self.shape) or view.law
+  local s, _, carried = view.law, nil, nil
+  if self.sampler then
+    s, _, carried = self.sampler(view)
+  end
+  s = dist.is(s) and switching.draw(self, s, self.shape) or s
   local mean, cov = condition(self, view, s)
-  mean, cov = exact_step(self, view, mean, cov, s)
-  local m = switching.system_at(self, s, t, input)
-  local y = m.c:matmul(mean:unsqueeze(-1)):squeeze(-1)
-  return { s = s, mean = mean, cov = cov }, m.d and y + m.d or y,
-    m.c:matmul(cov):matmul(m.c:transpose(-2, -1)) + m.r
+  local after = exact_step(self, view, mean, cov, s, carried)
+  return after, switching.emitted(after.mean, after.cov, after.system)
 end
 
 local FORESEEN = { "s", "state_mean", "state_cov", "y_mean", "y_cov", "mean", "cov", "probabilities" }
@@ -432,7 +478,7 @@ function methods:forecast(steps, given)
   end
   for h = 1, steps do
     local y, y_cov
-    state, y, y_cov = foresee(self, state, pass.t + h, input_at(o.inputs, h))
+    state, y, y_cov = rbpf.foresee(self, state, pass.t + h, input_at(o.inputs, h))
     local mean, cov = matched(w, y, y_cov)
     for k, value in ipairs { state.s, state.mean, state.cov, y, y_cov, mean, cov } do
       lists[FORESEEN[k]][h] = value
@@ -449,10 +495,11 @@ end
 local class = { __name = "rbpf", __index = core.namespace("a Rao-Blackwellised filter", methods) }
 
 -- The machine's options, and the filter's own.
-local rbpf_options = { history = true, init = options.required(), initial_mean = options.any(nil),
+local rbpf_options = { history = true, init = options.any(nil), initial_mean = options.any(nil),
   initial_cov = options.any(nil),
   transition = options.optional "function", coupling = options.optional "function",
-  system = options.any(nil), proposal = options.any(nil), conditioning = options.choice("exact", "published") }
+  system = options.any(nil), proposal = options.any(nil), conditioning = options.choice("exact", "published"),
+  sampler = options.optional "function", measurement_update = options.optional "function", resampled_gradient = true }
 local of_machine = {}
 for name, rule in pairs(machine.options) do
   if name ~= "history" and name ~= "conditional" then
@@ -471,11 +518,16 @@ local function check_parts(o)
       core.error(("rbpf: %s must be a tensor, or a function that gives it, got %s"):format(name, type(x)))
     end
   end
-  if not dist.is(o.init) and type(o.init) ~= "function" then
+  if o.sampler then
+    if o.init ~= nil or o.transition or o.proposal ~= nil then
+      core.error "rbpf: sampler stands in the place of init, transition and proposal"
+    end
+  elseif not dist.is(o.init) and type(o.init) ~= "function" then
     core.error("rbpf: init must be a distribution, or a function that gives one or draws of it")
-  elseif o.gradient == "transport" then
+  end
+  if o.gradient == "transport" then
     core.error "rbpf: gradient 'transport' makes means of particles, which labels and covariances do not have"
-  elseif not o.transition == not o.coupling then
+  elseif not o.sampler and not o.transition == not o.coupling then
     core.error "rbpf: needs a transition or a coupling, one of the two"
   elseif o.proposal ~= nil and o.proposal ~= "optimal" and type(o.proposal) ~= "function" then
     core.error "rbpf: proposal must be a function or 'optimal'"
@@ -506,6 +558,14 @@ end
 ---               above asks. "published" leaves that out, as the recursion in the paper does (Kurle et al. 2020,
 ---               section 3.3): the filter of another model, in which s_t depends on the moments of x_{t-1}; transition
 ---               then gets {mean =, cov =} of x_{t-1} as fourth argument
+--- sampler       in the place of init, transition and proposal: function(view) gives draws of s_t, the logarithm of
+---               p(s_t | past) over their density (nil: 0), and what particles carry beside s, a table of tensors
+---               (nil): view.carried, and the fourth argument of coupling and system. view.link is what coupling gives;
+---               at the first step view.s is nil, in a forecast view.y
+--- measurement_update  in the place of the Kalman step, for observations that are not linear and Gaussian:
+---               function(view, mean, cov, m) of the moments of x_{t-1} and m.a ... m.r gives those of x_t and the
+---               logarithm of what the weight is multiplied by; view.y, view.observed
+--- resampled_gradient  true; false: states that were resampled pass no gradient to the steps before
 --- history       true: what f:smooth needs is kept
 --- num_particles, resampling, threshold, batch_shape, gradient, generator and the others of pn.smc: as there
 ---
@@ -530,7 +590,7 @@ function rbpf.rbpf(given)
   return setmetatable(o, class)
 end
 
-rbpf.methods = methods
+rbpf.methods, rbpf.matched = methods, matched
 -- The methods of what this makes, by what help calls the objects.
 rbpf.objects = { ["rbpf:"] = methods, ["view:"] = view_methods }
 

@@ -61,14 +61,16 @@ function switching.draw(self, law, shape)
   return switching.has_path(law) and law:rsample(sizes) or law:sample(sizes)
 end
 
---- s given x ~ N(mean, cov) by s = F x + f + N(0, S), x summed out.
-function switching.coupled_law(mean, cov, link)
+--- Mean and covariance of s = F x + f + N(0, S) for x ~ N(mean, cov).
+function switching.summed_out(mean, cov, link)
   local f = link.matrix
   local loc = f:matmul(mean:unsqueeze(-1)):squeeze(-1)
-  if link.offset then
-    loc = loc + link.offset
-  end
-  local spread = f:matmul(cov):matmul(f:transpose(-2, -1)) + link.cov
+  return link.offset and loc + link.offset or loc, f:matmul(cov):matmul(f:transpose(-2, -1)) + link.cov
+end
+
+--- The law of s with x summed out.
+function switching.coupled_law(mean, cov, link)
+  local loc, spread = switching.summed_out(mean, cov, link)
   return dist.multivariate_normal { loc = loc, covariance_matrix = spread }
 end
 
@@ -92,10 +94,10 @@ local function offset_of(given, which, u)
 end
 
 --- The operands a, b, q, c, d, r of a step at particles s; raises if the system is not what it must be.
-function switching.system_at(self, s, t, u)
+function switching.system_at(self, s, t, u, carried)
   local given = self.system
   if type(given) == "function" then
-    given = given(s, t, u)
+    given = given(s, t, u, carried)
   end
   if type(given) ~= "table" then
     core.error(("rbpf: system must give a table of the parts of a linear system, got %s"):format(type(given)))
@@ -116,9 +118,14 @@ function switching.system_at(self, s, t, u)
     d = offset_of(given, "emission", u), r = given.emission_cov }
 end
 
+--- Mean and covariance of y = c x + d + N(0, r) for x ~ N(mean, cov).
+function switching.emitted(mean, cov, m)
+  return switching.summed_out(mean, cov, { matrix = m.c, offset = m.d, cov = m.r })
+end
+
 --- F, f, S at the previous particles as {matrix =, offset =, cov =}.
-function switching.link_at(self, s, t, u)
-  local matrix, offset, cov = self.coupling(s, t, u)
+function switching.link_at(self, s, t, u, carried)
+  local matrix, offset, cov = self.coupling(s, t, u, carried)
   options.argument("rbpf", "the matrix that coupling gives", matrix, "tensor")
   options.argument("rbpf", "the covariance that coupling gives", cov, "tensor")
   return { matrix = matrix, offset = offset, cov = cov }
