@@ -15,6 +15,28 @@ local views = {
   corner = function(y) return y + y:slice(1, 1, 1):slice(2, 1, 1) end,
   reshaped = function(y) return y + y:t():reshape(y:shape()) end,
   ["sums of rows and of the transpose's"] = function(y) return (y:sum(2, true) + y:t():sum(2, true)):sigmoid() + y end,
+  ["sums of its first rows"] = function(y) return y + y:slice(1, 1, y:size(1) - 1):sum(2):sum() end,
+  ["sums of rows of its first half"] = function(y)
+    local half = (y * 2):slice(1, 1, y:size(1) // 2)
+    return y:slice(1, 1, y:size(1) // 2) + half:sum(2, true)
+  end,
+  ["sums of rows of its last half"] = function(y)
+    local n = y:size(1)
+    return y:slice(1, 1, n - n // 2) + (y * 2):slice(1, n // 2 + 1, n):sum(2, true)
+  end,
+  ["rows of other lengths"] = function(y) -- of n numbers, of n - 1
+    local n = y:size(1)
+    local wide = y:slice(1, 1, n - 1):reshape { n - 1, 1, n } * (y[1] + 1)
+    local one = wide:reshape { n, n - 1 } * y:select(1, n):slice(1, 1, n - 1)
+    return one:exp() - one
+  end,
+  ["sums of rows, and pieces of the rows"] = function(y)
+    local n = y:size(1)
+    local x = y:reshape { n * n, 1 } * pn.ones({ 6 }, { dtype = y:dtype() })
+    local z = x * 1.5
+    local piece = z:reshape { n * n, 2, 3 } * x:select(1, 1):slice(1, 1, 3)
+    return piece:reshape { n * n, 6 } + z:sum(2, true)
+  end,
   ["mean of rows of the transpose"] = function(y) return y:t() - y:t():mean(2, true) + y end,
   ["softmax beside its transpose"] = function(y) return y:softmax(2) + y:softmax(2):t() end,
 }

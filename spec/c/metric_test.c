@@ -282,6 +282,43 @@ static void momenta(void) {
   }
 }
 
+/* Three directions of ten numbers by hand, D (I + sum (l_k - 1) u_k u_k^T) D: the matrix written out, into memory that
+** held other things; velocities are its columns, and momenta are coloured by its inverse. */
+static void directions(void) {
+  enum { N = 10, K = 3 };
+  static const double l[K] = {9, 0.25, 4};
+  double u[K][N] = {{0}}, want[N * N], got[N * N], square[N], sd[N];
+  pni_metric m;
+  double *room = calloc((size_t)pni_metric_room(N, PN_METRIC_LOW_RANK), sizeof *room);
+  pni_metric_start(&m, N, PN_METRIC_LOW_RANK, room);
+  for (int i = 0; i < N; i++) square[i] = (sd[i] = 0.5 + 0.1 * i) * (0.5 + 0.1 * i);
+  pni_metric_set_diagonal(&m, square);
+  for (int k = 0; k < K; k++) { /* orthonormal: (3, 4) / 5 on a pair of coordinates each */
+    u[k][3 * k] = 0.6, u[k][3 * k + 1] = k % 2 ? -0.8 : 0.8;
+    memcpy(m.direction + k * N, u[k], sizeof u[k]);
+    m.stretch[k] = l[k];
+  }
+  m.rank = K;
+  for (int i = 0; i < N * N; i++) {
+    want[i] = i / N == i % N, got[i] = 1e3 + i;
+    for (int k = 0; k < K; k++) want[i] += (l[k] - 1) * u[k][i / N] * u[k][i % N];
+    want[i] *= sd[i / N] * sd[i % N];
+  }
+  pni_metric_matrix(&m, got);
+  for (int i = 0; i < N * N; i++) CHECK(fabs(got[i] - want[i]) < 1e-12);
+  for (int i = 0; i < N; i++) {
+    double p[N] = {0}, v[N], seen[N], sum = 0;
+    p[i] = 1;
+    pni_metric_velocity(&m, p, v);
+    for (int j = 0; j < N; j++) CHECK(fabs(v[j] - want[N * i + j]) < 1e-12);
+    pni_metric_colour(&m, p); /* p^T M^-1 p is the length of what was coloured */
+    pni_metric_velocity(&m, p, seen);
+    for (int j = 0; j < N; j++) sum += p[j] * seen[j];
+    CHECK_NEAR(sum, 1, 1e-12);
+  }
+  free(room);
+}
+
 /* ---- whole samplers ---- */
 
 static pn_status host(void *data, const double *z, double *log_density, double *gradient) {
@@ -367,6 +404,7 @@ int main(void) {
   does_not_move();
   far_out();
   momenta();
+  directions();
   of_a_host();
   length();
   CHECK_DONE();

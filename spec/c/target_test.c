@@ -228,7 +228,15 @@ static void functions(void) {
   pn_context_close(c);
 }
 
-/* Plans of a host: what does not fit is refused. */
+/* Twice the first m of n numbers, as numbers of a type. */
+static pn_plan *twice(pn_context *c, int64_t n, int64_t m, pn_dtype dtype) {
+  pn_tensor *at = pn_full(c, PN_FLOAT64, 1, &n, 0.25), *inside, *out;
+  if (pn_capture_begin(c, 1, &at, &inside)) return NULL;
+  out = pn_cast(c, pn_mul(c, pn_slice(c, inside, 0, 0, m, 1), pn_scalar(c, PN_FLOAT64, 2)), dtype);
+  return pn_capture_end(c, 1, &out);
+}
+
+/* Plans of a host: what does not fit is refused, by number, length and type of results. */
 static void plans(void) {
   pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
   size_t mark = pn_scope_open(c);
@@ -244,6 +252,21 @@ static void plans(void) {
   CHECK(!pn_target_copy(c, NULL) && !pn_target_sampler(c, NULL, NULL, NULL, NULL));
   CHECK_FAIL(c, PN_STATE, "must not be NULL");
   pn_target_free(NULL);
+  static const pn_variable right[] = {{.name = "a", .ndim = 1, .shape = {3}}};
+  pn_plan *of[] = {twice(c, 3, 3, PN_FLOAT64), twice(c, 4, 4, PN_FLOAT64), twice(c, 4, 3, PN_FLOAT64),
+                   twice(c, 3, 2, PN_FLOAT64), twice(c, 3, 3, PN_FLOAT32)};
+  t = pn_target_new(c, density, of[0], 1, right);
+  CHECK_INT(pn_target_num_values(t), 3);
+  pn_target_free(t);
+  CHECK(!pn_target_new(c, density, of[0], 1, wrong)); /* three results for a variable of four */
+  CHECK_FAIL(c, PN_SHAPE, "target: values must be a plan z [3] -> [4]");
+  for (int k = 1; k < 5; k++) { /* of four numbers, all of them or three; two results; results of float32 */
+    CHECK(!pn_target_new(c, density, of[k], 1, right));
+    CHECK_FAIL(c, PN_SHAPE, "target: values must be a plan z [3] -> [3]");
+  }
+  CHECK(!pn_target_new(c, of[0], NULL, 0, NULL)); /* no gradient */
+  CHECK_FAIL(c, PN_SHAPE, "target");
+  for (int k = 0; k < 5; k++) pn_plan_unref(of[k]);
   pn_plan_unref(density);
   pn_scope_close(c, mark);
   CHECK_INT(pn_context_objects(c), 0);

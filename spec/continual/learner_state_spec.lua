@@ -115,6 +115,29 @@ describe("observe", function()
     end
   end)
 
+  it("shows a line that counts the steps of each stage", function()
+    local written, stderr = {}, io.stderr
+    local paper = { flush = function() end }
+    function paper:write(...)
+      for _, text in ipairs { ... } do written[#written + 1] = text end
+      return self
+    end
+    io.stderr = paper -- luacheck: ignore
+    local ok, message = pcall(function()
+      fed(new { progress = true, update = "refit", memory = { size = 4, select = "k_center" } }, 1, 2)
+    end)
+    io.stderr = stderr -- luacheck: ignore
+    assert(ok, message)
+    local counted = {}
+    for line in table.concat(written):gmatch "[^\n]+" do
+      local stage, percent, done, total = line:match "^(%l[%l ]*%l) +(%d+) %%  (%d+)/(%d+)  elbo "
+      if not done or tonumber(done) >= tonumber(total) then -- (a slow machine writes lines on the way)
+        counted[#counted + 1] = percent == "100" and done == total and stage or line
+      end
+    end
+    assert.same({ "projection", "second projection", "projection", "second projection" }, counted)
+  end)
+
   it("under a limit of memory does the same", function()
     local learner = fed(new(), 1, 1)
     local before = all(learner)

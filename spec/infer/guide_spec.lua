@@ -1,5 +1,6 @@
 --- Automatic guides against posteriors with a closed form.
 local pn = require "penumbra"
+local guide = require "penumbra.infer.guide"
 local dist = pn.dist
 
 local function near(got, want, tolerance)
@@ -23,8 +24,25 @@ local function correlated()
     end) }
 end
 
+local binomial = pn.model(function(m) m:observe("y", dist.binomial(10, m:sample("p", dist.beta(2, 3))), 6) end)
+
+-- A mean seen by 20 rows, each with its noise, of which a plate takes 4 at a time.
+local function rows_of_unequal_noise()
+  local g = pn.generator(3)
+  local y, scale = pn.randn({ 20 }, { generator = g }) + 1, pn.arange(1, 21) / 10
+  local weight = scale:square():reciprocal()
+  local precision = 1 / 4 + weight:sum():item()
+  return { mean = (y * weight):sum():item() / precision, variance = 1 / precision,
+    model = pn.model(function(m)
+      local z = m:sample("z", dist.normal(0, 2))
+      m:plate("rows", 20, { batch_size = 4 }, function(i)
+        m:observe("y", dist.normal(z, scale:take(1, i)), y:take(1, i))
+      end)
+    end) }
+end
+
 describe("an automatic guide", function()
-  local c = correlated()
+  local c, unequal = correlated(), rows_of_unequal_noise()
 
   it("fits a correlated normal as well as it can", function()
     for name, can in pairs { full_rank = true, low_rank = true, flow = true, laplace = true, mean_field = false } do
@@ -56,6 +74,29 @@ describe("an automatic guide", function()
       near(q:variance()[k]:item(), c.covariance[k][k]:item(), 1e-8)
     end
     near(fit:bound { draws = 10 }.value, c.evidence, 1e-8)
+  end)
+
+  -- Beta posterior on the scale of logits: the Jacobian moves mode and curvature. A plate of which 4 of 20 rows are
+  -- taken at a time, each with its noise: mode and Hessian count all.
+  it("at the mode has the Jacobian's part of the Hessian, and all rows of a plate", function()
+    local a, b = 2 + 6, 3 + 4
+    local q = pn.svi(binomial, "laplace", { steps = 100 }).guide:law()
+    near(q:mean()[1]:item(), math.log(a / b), 1e-9)
+    near(q:variance()[1]:item(), (a + b) / (a * b), 1e-9)
+    q = pn.svi(unequal.model, "laplace", { steps = 100 }).guide:law()
+    near(q:mean()[1]:item(), unequal.mean, 1e-9)
+    near(q:variance()[1]:item(), unequal.variance, 1e-9)
+  end)
+
+  -- Newton's steps alone, from afar: one for a normal posterior.
+  it("is led to the mode by Newton's steps on the whole density", function()
+    local function reached(m, from)
+      local w = pn.param(pn.tensor { from })
+      guide.newton { params = { { "z", w } }, target = m:target() }
+      return w:item()
+    end
+    near(reached(binomial, 0.5), math.log(8 / 7), 1e-10)
+    near(reached(unequal.model, 5), unequal.mean, 1e-12)
   end)
 
   it("of a point is the mode of the constrained density", function()

@@ -110,6 +110,32 @@ describe("arsgls", function()
     close(m:log_evidence { y = gone }, kalman.log_likelihood(s, gone), 1e-8, "missing")
   end)
 
+  -- Without an encoder z is drawn from its law, and p(y | z) is all that weights have. Times the evidence, means by the
+  -- weights are without bias: those of an observation like y_t, which is z_t and noise, given y up to t.
+  it("knows by its weights what an observation like the last would be", function()
+    local m, y, exact = linear(32, NOISE, 2)
+    m.encoder = nil
+    local s = { transition = m.bases.bases.a:select(1, 1):detach(),
+      transition_cov = pn.tensor { 0.3, 0.2 }:diag_embed(), emission = m.bases.bases.c:select(1, 1):detach(),
+      emission_cov = (pn.tensor { 0.4, 0.1 } + NOISE):diag_embed(), initial_mean = pn.zeros { 2 },
+      initial_cov = pn.eye(2) }
+    local before = kalman.forecast(s, y:slice(1, 1, 1), 1) -- y_2 given y_1; z_2 is it less the noise
+    local cov = before.cov[1][1]
+    local z_cov = cov - pn.eye(2) * NOISE
+    local gain = z_cov:matmul(cov:inverse())
+    local mean = before.mean[1][1] + gain:matmul(y[2][1] - before.mean[1][1])
+    local variance = (z_cov - gain:matmul(z_cov)):diagonal() + NOISE
+    local size = 4000
+    local along = pn.no_grad(m.filtered, m, { y = y:broadcast_to({ 2, size, 2 }):contiguous() },
+      { generator = pn.generator(3) })
+    local share = (along.increments:sum(1) - exact):exp():unsqueeze(2)
+    local square = along.variance[2] + along.mean[2]:square()
+    for _, x in ipairs { share - 1, share * (along.mean[2] - mean), share * (square - (variance + mean:square())) } do
+      local error = 5 * (x:var(1) / size):sqrt()
+      assert.is_true(error:max():item() < 0.15 and (x:mean(1):abs() - error):max():item() < 0)
+    end
+  end)
+
   it("has networks of numbers, of heavy tails and of 0 and 1", function()
     for _, emission in ipairs { "normal", "student_t", "bernoulli" } do
       local m = arsgls { size = 3, states = 2, switches = 2, auxiliary = 2, emission = emission, scaling = "none",

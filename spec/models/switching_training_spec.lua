@@ -84,6 +84,21 @@ describe("the loss of a switching system", function()
 end)
 
 describe("a run of fit", function()
+  it("resamples nothing in the first iterations, and keeps what is frozen in just so many", function()
+    local b = batch_of(5, 3)
+    local function losses(more, steps)
+      local m = some("rsgls", more)
+      local start = m.bases.bases.a:detach() + 0
+      local s = m:fit { series = b, steps = steps, lr = 1e-2, decay = 1, seed = 2 }
+      return s.history, (m.bases.bases.a - start):abs():max():item()
+    end
+    local never, first = losses({ threshold = 0 }, 4), losses({ threshold = 1, no_resampling = 3 }, 4)
+    for k = 1, 3 do assert.equal(never[k], first[k]) end
+    assert.is_true(never[4] ~= first[4])
+    assert.equal(0, select(2, losses({ frozen = 3 }, 3)))
+    assert.is_true(select(2, losses({ frozen = 3 }, 4)) > 0)
+  end)
+
   it("goes on from its file to the same bits, across the end of the first phase", function()
     local b, path = batch_of(5, 3), os.tmpname()
     local function fit(file, stop)
@@ -178,6 +193,12 @@ describe("a belief", function()
     close(f.increments:sum(1), m:log_evidence(b, { generator = pn.generator(1) }), 1e-12)
     assert.same({ 4, 2, 1 }, f.mean:shape())
     assert.is_true(f.variance:min():item() > 0 and f.effective_sample_size:min():item() >= 1)
+    -- of y in other units: moments in these
+    local wide = { y = b.y * 5 - 2, inputs = b.inputs, location = pn.full({ 2, 1 }, -2), scale = pn.full({ 2, 1 }, 5) }
+    local g = m:filtered(wide, { generator = pn.generator(1) })
+    close(g.mean, f.mean * 5 - 2, 1e-11)
+    close(g.variance, f.variance * 25, 1e-11)
+    close(g.state_mean, f.state_mean, 1e-12)
   end)
 end)
 

@@ -306,6 +306,47 @@ describe("pn.smc.hmm", function()
     common.same(kept.log_transition, truth.log_transition, "transition")
   end)
 
+  -- Every kind of emission that has a closed form, steps within and sequences' ends that were not observed. (The first
+  -- state's law has its maximum at an edge: it is held.)
+  it("is fitted to where the gradient is zero, with gaps and without", function()
+    local pair = pn.tensor { -0.5, 1.5 }
+    local laws = { normal = { { loc = pair, scale = pn.tensor { 0.5, 1.2 } }, { loc = pair * 0.3 + 0.2, scale = 1 } },
+      poisson = { { rate = pn.tensor { 1, 6 } }, { rate = pn.tensor { 2, 3 } } },
+      exponential = { { rate = pn.tensor { 0.3, 4 } }, { rate = pn.tensor { 0.8, 1.2 } } },
+      bernoulli = { { probs = pn.tensor { 0.1, 0.8 } }, { probs = pn.tensor { 0.4, 0.6 } } },
+      categorical = { { probs = pn.tensor { { 0.7, 0.2, 0.1 }, { 0.1, 0.2, 0.7 } } },
+        { probs = pn.tensor { { 0.5, 0.25, 0.25 }, { 0.2, 0.3, 0.5 } } } } }
+    local row = { { 0.85, 0.15 }, { 0.25, 0.75 } }
+    for name, law in pairs(laws) do
+      local truth = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = row, emission = pn.dist[name](law[1]) }
+      local _, y = truth:sample(60, { batch_shape = { 10 }, generator = pn.generator(1) })
+      for _, gaps in ipairs { false, true } do
+        local o = { max_steps = 3000, tolerance = 1e-14, initial = false }
+        if gaps then -- what stands where nothing was observed is looked at by nobody
+          o.observed = pn.rand({ 60, 10 }, { generator = pn.generator(2) }):gt(0.3):logical_and(
+            pn.arange(60):unsqueeze(2):lt(pn.arange(25, 65, 4)))
+          y = o.observed:where(y, name == "normal" and pn.full({}, 100) or y:select(1, 1):max():to(y:dtype()))
+        end
+        local m = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.7, 0.3 }, { 0.4, 0.6 } },
+          emission = pn.dist[name](law[2]) }
+        local fitted = m:fit(y, o)
+        local leaves, arguments = { pn.param(fitted.log_transition:detach()) }, {}
+        for key in pairs(law[1]) do
+          arguments[key] = pn.param(fitted.emission[key]:detach())
+          leaves[#leaves + 1] = arguments[key]
+        end
+        local probs = arguments.probs -- of three labels: on the simplex
+        local again = pn.smc.hmm { initial = { 0.5, 0.5 }, transition_logits = leaves[1],
+          emission = pn.dist[name](name == "categorical" and { probs = probs / probs:sum({ -1 }, true) } or arguments) }
+        local value = again:log_likelihood(y, { observed = o.observed }):sum()
+        for k, g in ipairs(pn.grad(value, leaves)) do
+          assert(furthest(g, pn.zeros(g:shape())) < 2e-3, ("%s, gaps %s, %d"):format(name, gaps, k))
+        end
+        assert.is_true(value:item() > m:log_likelihood(y, { observed = o.observed }):sum():item() + 1, name)
+      end
+    end
+  end)
+
   it("is as exact in float32 over long sequences as its numbers allow", function()
     local t = 20000
     local e = pn.randn { t, 3 } * 2
