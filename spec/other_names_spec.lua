@@ -53,6 +53,25 @@ describe("names of other libraries", function()
     },
   }
 
+  it("have the values of the modules that they stand for", function()
+    local golden, tried = dofile "spec/golden/nn/recipes.lua", 0
+    for line in io.lines "spec/other_names/places.txt" do
+      local list, name, place = line:match "^(%S+) (%S+) = (.+)$"
+      local case = list == "torch_modules" and golden[name]
+      if case then
+        local env = { pn = pn }
+        for key, v in pairs(case[1]) do
+          env[key] = type(v) == "table" and pn.tensor(v, { dtype = key == "labels" and "int64" or nil }) or v
+        end
+        local got, want = assert(load("return " .. place, name, "t", env))(), pn.tensor(case[2])
+        assert.same(want:shape(), got:shape())
+        assert((got - want):abs():max():item() < 1e-13, name)
+        tried = tried + 1
+      end
+    end
+    assert.equal(16, tried)
+  end)
+
   it("have the densities that they promise", function()
     local tried = 0
     for line in io.lines "spec/other_names/places.txt" do

@@ -1,5 +1,6 @@
 --- Optimisers: `opt = optim.adam(net:parameters(), {lr = 1e-3})`, then `opt:step(loss)` per step.
---- sgd, adam, adamw, amsgrad, nadam, rmsprop, adagrad; lbfgs, with a line search; sgld, psgld, sghmc, whose steps draw
+--- sgd, adam, adamw, amsgrad, nadam, radam, adamax, rmsprop, adagrad, adadelta, rprop, muon (matrices by orthogonal
+--- steps, the rest by AdamW); lbfgs, with a line search; sgld, psgld, sghmc, whose steps draw
 --- from a posterior (pn.help "adam" and so on). What is trained is a list of parameters, as
 --- net:parameters() gives, a table name -> parameter, or anything that holds parameters: a network, a flow, a
 --- distribution, a list of these.

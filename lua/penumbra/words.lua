@@ -194,6 +194,7 @@ words.called = {
   iterations = { "steps", "max_steps" }, num_steps = { "steps" }, num_epochs = { "epochs" },
   max_iterations = { "max_steps" }, max_iter = { "max_steps" }, sweeps = { "max_sweeps" },
   on_iteration = { "on_step" }, callback = { "on_step", "on_epoch" }, rng = { "generator" },
+  ignore_index = { "ignore" }, label_smoothing = { "smoothing" },
   mask = { "observed" }, missing = { "impute", "observed" }, u = { "inputs" },
 }
 

@@ -229,6 +229,25 @@ static bool optim_work(pn_context *c, const void *data) {
   return done;
 }
 
+/* A step in matrices, of rows that look for its direction: all of it or nothing. */
+static bool matrix_work(pn_context *c, const void *data) {
+  double before[2] = {0}, after[2] = {0};
+  pn_tensor *w[2];
+  for (int k = 0; k < 2; k++) {
+    pn_tensor *t = pn_full(c, PN_FLOAT64, 2, (const int64_t[]){k ? 2 : 3, k ? 4 : 2}, k + 1.0);
+    if (!t || !(w[k] = pn_param(c, t))) return false;
+    before[k] = after[k] = k + 1.0;
+  }
+  pn_optim *o = pn_optim_new(c, data, 2, w, NULL, (const pn_option[]){{"clip_norm", 0.5, NULL}, {0}});
+  pn_tensor *loss = o ? pn_sum(c, pn_square(c, pn_matmul(c, w[0], w[1])), PN_ALL, 0) : NULL;
+  bool done = loss && pn_optim_step(c, o, loss) == PN_OK;
+  for (int k = 0; k < 2; k++) after[k] = *(const double *)pni_data(w[k]);
+  CHECK((after[0] < before[0]) == (after[1] < before[1]));
+  CHECK(!done || after[0] < before[0]);
+  pn_optim_unref(o);
+  return done;
+}
+
 int main(void) {
   for (int i = 0; i < pni_dist_count(); i++)
     for (int v = 0, most = variants(pni_dist_at(i)); v < most; v++)
@@ -240,5 +259,7 @@ int main(void) {
     sweep(pni_initialiser_at(i)->name, initialise, pni_initialiser_at(i)->name);
   for (int i = 0; i < pni_optimiser_count(); i++)
     sweep(pni_optimiser_at(i)->name, optim_work, pni_optimiser_at(i)->name);
+  for (int i = 0; i < pni_optimiser_count(); i++)
+    if (pni_optimiser_at(i)->direction) sweep(pni_optimiser_at(i)->name, matrix_work, pni_optimiser_at(i)->name);
   CHECK_DONE();
 }

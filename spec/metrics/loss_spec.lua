@@ -42,6 +42,10 @@ describe("cross entropy", function()
     refused("cross_entropy: smoothing must lie in 0 to 1, got 2", pn.cross_entropy, logits, keep, { smoothing = 2 })
     refused("cross_entropy: unknown option 'weight', did you mean 'weights'%?", pn.cross_entropy, logits, keep,
       { weight = weights })
+    refused("cross_entropy: ignore_index is called ignore", pn.cross_entropy, logits, y,
+      { ignore_index = -100 })
+    refused("cross_entropy: label_smoothing is called smoothing", pn.cross_entropy, logits,
+      keep, { label_smoothing = 0.1 })
   end)
 end)
 

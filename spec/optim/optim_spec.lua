@@ -95,6 +95,67 @@ describe("optimiser", function()
     end
   end
 
+  local matrices = dofile "spec/golden/optim/muon.lua"
+
+  -- The parameters, and the loss of muon.py.
+  local function of_matrices(dtype)
+    local p, target = {}, {}
+    for k, v in ipairs(matrices.start) do
+      p[k], target[k] = pn.param(pn.tensor(v, { dtype = dtype })), pn.tensor(matrices.target[k], { dtype = dtype })
+    end
+    return p, function()
+      local total = ((p[1]:matmul(p[2])):sum(1) - p[4]):square():sum()
+      for k, w in ipairs(matrices.weight) do total = total + (p[k] - target[k]):square():sum() * w end
+      return total
+    end
+  end
+
+  for i, case in ipairs(matrices) do
+    for dtype, tolerance in pairs { float64 = 1e-11, float32 = 2e-4 } do
+      it(("muon follows PyTorch's on matrices, case %d in %s"):format(i, dtype), function()
+        local p, loss = of_matrices(dtype)
+        local opt = optim.muon(p, case.options)
+        for _ = 1, case.steps do opt:step(loss()) end
+        for k, want in ipairs(case.want) do
+          close(p[k]:flatten():totable(), pn.tensor(want):flatten():totable(), tolerance)
+        end
+      end)
+    end
+  end
+
+  it("muon is replayed as it is called, saved and loaded, by groups of parameters", function()
+    local function make()
+      local p, loss = of_matrices "float64"
+      return p, loss, optim.muon(p, { lr = 0.02, groups = { { p[1], matrices = 0 }, { p[2], lr = 0.05 } } })
+    end
+    local p, loss, opt = make()
+    local q, loss_of_q, other = make()
+    local step = pn.compile(loss_of_q, { optimiser = other })
+    for k = 1, 6 do
+      opt:step(loss())
+      step()
+      if k == 3 then other:load_state(opt:state()) end
+    end
+    assert.equal(1, step:captures())
+    for k in ipairs(p) do assert.same(p[k]:totable(), q[k]:totable()) end
+    -- the first matrix goes as AdamW takes it
+    local r, loss_of_r = of_matrices "float64"
+    optim.adamw({ r[1] }, { lr = 0.02, weight_decay = 0.1 }):step(loss_of_r())
+    local s, loss_of_s, last = make()
+    last:step(loss_of_s())
+    assert.same(r[1]:totable(), s[1]:totable())
+    assert.is_true((s[2] - r[2]):abs():max():item() > 1e-3)
+  end)
+
+  it("muon's steps in a matrix are nearly orthogonal", function()
+    local w = pn.param(pn.zeros { 6, 3 })
+    local opt = optim.muon({ w }, { lr = 1, weight_decay = 0, adjust = "original" })
+    pn.seed(1)
+    opt:apply { pn.randn { 6, 3 } * pn.tensor { 1, 0.3, 5 } }
+    local size = w:t():matmul(w):eigh():sqrt() / 2 ^ 0.5 -- of rows over columns
+    assert.is_true(size:min():item() > 0.6 and size:max():item() < 1.3)
+  end)
+
   it("names the operation that first gave NaN or infinity in the loss", function()
     local w = pn.param(pn.tensor { 1.0, -1.0 })
     local opt = optim.sgd { w }

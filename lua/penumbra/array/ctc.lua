@@ -89,7 +89,10 @@ end
 -- alpha [N, L] moved by k places, NEVER in the first ones.
 local function moved(alpha, k)
   local size = alpha:size(2)
-  return size > k and alpha:pad(2, k, 0, NEVER):slice(2, 1, size) or core.full(alpha:shape(), NEVER, { dtype = alpha:dtype() })
+  if size <= k then
+    return core.full(alpha:shape(), NEVER, { dtype = alpha:dtype() })
+  end
+  return alpha:pad(2, k, 0, NEVER):slice(2, 1, size)
 end
 
 -- log of the summed probability of all alignments, [N], NEVER or less where there is none.

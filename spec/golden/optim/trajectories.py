@@ -7,6 +7,8 @@ The formulas are written from the papers and PyTorch's documentation, independen
   AMSGrad  Reddi, Kale & Kumar 2018: Adam with the largest second moment so far, bias-corrected, as torch.optim.AdamW
   SGLD, pSGLD, SGHMC at temperature 0, where they have no noise: Welling & Teh 2011, Li et al. 2016, Chen et al. 2014
   RMSprop  Tieleman & Hinton 2012 in the form of torch.optim.RMSprop; Adagrad, Duchi et al. 2011, torch.optim.Adagrad
+  RAdam    Liu et al. 2020 with decoupled decay; Adamax, Kingma & Ba 2015, section 7; Adadelta, Zeiler 2012; Rprop without
+           stepping back, Igel & Huesken 2003: each as torch.optim's. Muon of vectors is AdamW (matrices: muon.py)
 Objective: Rosenbrock's function of (x, y) plus sum_k c_k (z_k - 1)^2 with c = (1, 10, 0.1).
 Run: python3 trajectories.py > trajectories.lua
 Where torch can be imported, `python3 trajectories.py torch` compares every case that torch.optim has with it.
@@ -140,6 +142,67 @@ def adagrad(n, lr=0.01, lr_decay=0.0, eps=1e-10, weight_decay=0.0, clip_norm=np.
     return p
 
 
+def radam(n, lr=0.001, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, clip_norm=np.inf, clip_value=np.inf):
+    p = [a.copy() for a in START]
+    m, v = [np.zeros_like(a) for a in p], [np.zeros_like(a) for a in p]
+    longest = 2 / (1 - beta2) - 1
+    for t in range(1, n + 1):
+        g = clip(gradients(p), clip_norm, clip_value)
+        length = longest - 2 * t * beta2**t / (1 - beta2**t)
+        for k in range(len(p)):
+            m[k] = beta1 * m[k] + (1 - beta1) * g[k]
+            v[k] = beta2 * v[k] + (1 - beta2) * g[k] ** 2
+            step = m[k] / (1 - beta1**t)
+            if length > 5:
+                rectified = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+                step = step * np.sqrt(rectified) * np.sqrt(1 - beta2**t) / (np.sqrt(v[k]) + eps)
+            p[k] = p[k] * (1 - lr * weight_decay) - lr * step
+    return p
+
+
+def adamax(n, lr=0.002, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, clip_norm=np.inf, clip_value=np.inf):
+    p = [a.copy() for a in START]
+    m, u = [np.zeros_like(a) for a in p], [np.zeros_like(a) for a in p]
+    for t in range(1, n + 1):
+        g = clip(gradients(p), clip_norm, clip_value)
+        for k in range(len(p)):
+            d = g[k] + weight_decay * p[k]
+            m[k] = beta1 * m[k] + (1 - beta1) * d
+            u[k] = np.maximum(beta2 * u[k], np.abs(d) + eps)
+            p[k] = p[k] - lr / (1 - beta1**t) * m[k] / u[k]
+    return p
+
+
+def adadelta(n, lr=1.0, alpha=0.9, eps=1e-6, weight_decay=0.0, clip_norm=np.inf, clip_value=np.inf):
+    p = [a.copy() for a in START]
+    v, delta = [np.zeros_like(a) for a in p], [np.zeros_like(a) for a in p]
+    for _ in range(n):
+        g = clip(gradients(p), clip_norm, clip_value)
+        for k in range(len(p)):
+            d = g[k] + weight_decay * p[k]
+            v[k] = alpha * v[k] + (1 - alpha) * d**2
+            e = np.sqrt(delta[k] + eps) / np.sqrt(v[k] + eps) * d
+            delta[k] = alpha * delta[k] + (1 - alpha) * e**2
+            p[k] = p[k] - lr * e
+    return p
+
+
+def rprop(n, lr=0.01, shrink=0.5, grow=1.2, least=1e-6, most=50.0):
+    p, before = [a.copy() for a in START], [np.zeros_like(a) for a in START]
+    size = [np.full_like(a, lr) for a in p]
+    for _ in range(n):
+        for k, g in enumerate(gradients(p)):
+            turn = np.sign(g) * np.sign(before[k])
+            size[k] = np.clip(size[k] * np.where(turn > 0, grow, np.where(turn < 0, shrink, 1)), least, most)
+            before[k] = np.where(turn < 0, 0, g)
+            p[k] = p[k] - np.sign(before[k]) * size[k]
+    return p
+
+
+def muon(n, lr=0.001, weight_decay=0.1, adamw_scale=1.0, **options):
+    return adam(n, lr=lr * adamw_scale, weight_decay=weight_decay, **options)
+
+
 def in_torch(kind, n, options):
     """The same by torch.optim; None where it has no such optimiser or meaning."""
     import torch
@@ -152,8 +215,16 @@ def in_torch(kind, n, options):
         options["centered"] = options.pop("centred")
     if kind == "amsgrad":
         options["amsgrad"] = True
+    if kind == "radam":
+        options["decoupled_weight_decay"] = True
+    if kind == "adadelta" and "alpha" in options:
+        options["rho"] = options.pop("alpha")
+    if kind == "rprop":
+        options["etas"] = (options.pop("shrink", 0.5), options.pop("grow", 1.2))
+        options["step_sizes"] = (options.pop("least", 1e-6), options.pop("most", 50.0))
     name = "AdamW" if kind in ("adam", "amsgrad") else {"sgd": "SGD", "adamw": "AdamW", "rmsprop": "RMSprop",
-                                           "adagrad": "Adagrad"}.get(kind)
+                                           "adagrad": "Adagrad", "radam": "RAdam", "adamax": "Adamax",
+                                           "adadelta": "Adadelta", "rprop": "Rprop"}.get(kind)
     if name is None:
         return None
     if kind in ("adam", "amsgrad"):
@@ -201,9 +272,23 @@ CASES = [
     ("rmsprop", {"lr": 0.003, "alpha": 0.95, "centred": True, "eps": 1e-3, "weight_decay": 0.1}),
     ("adagrad", {}),
     ("adagrad", {"lr": 0.2, "lr_decay": 0.05, "weight_decay": 0.1, "clip_value": 2.0}),
+    ("radam", {}),
+    ("radam", {"lr": 0.05, "beta1": 0.8, "beta2": 0.9, "weight_decay": 0.2, "eps": 1e-3}),
+    ("radam", {"lr": 0.02, "beta2": 0.99, "clip_value": 0.7}),
+    ("adamax", {}),
+    ("adamax", {"lr": 0.03, "beta1": 0.8, "beta2": 0.9, "weight_decay": 0.2, "eps": 1e-2}),
+    ("adamax", {"lr": 0.02, "clip_value": 0.7}),
+    ("adadelta", {}),
+    ("adadelta", {"lr": 0.5, "alpha": 0.8, "eps": 1e-3, "weight_decay": 0.2}),
+    ("adadelta", {"lr": 0.3, "clip_value": 0.7}),
+    ("rprop", {}),
+    ("rprop", {"lr": 0.05, "shrink": 0.4, "grow": 1.5, "least": 0.01, "most": 0.2}),
+    ("muon", {}),
+    ("muon", {"lr": 0.05, "weight_decay": 0.3, "adamw_scale": 0.4, "beta1": 0.8, "beta2": 0.9, "eps": 1e-3}),
+    ("muon", {"lr": 0.02, "clip_norm": 0.5}),
 ]
 RUN = {"sgd": sgd, "adam": adam, "adamw": adamw, "amsgrad": amsgrad, "sgld": sgld, "psgld": psgld,
-       "sghmc": sghmc, "nadam": nadam, "rmsprop": rmsprop, "adagrad": adagrad}
+       "sghmc": sghmc, "nadam": nadam, "rmsprop": rmsprop, "adagrad": adagrad, "radam": radam, "adamax": adamax, "adadelta": adadelta, "rprop": rprop, "muon": muon}
 
 
 def lua(value):

@@ -9,7 +9,7 @@
 #include "../../tensor/tensor.h"
 #include "../option.h"
 
-enum { PNI_SLOTS = 4, PNI_SCALARS = 8 };
+enum { PNI_SLOTS = 4, PNI_SCALARS = 10 };
 
 /* One parameter's arrays: n elements each, contiguous. */
 typedef struct pni_update {
@@ -17,7 +17,7 @@ typedef struct pni_update {
   void *param;
   const void *grad;
   void *slot[PNI_SLOTS];
-  const void *noise;     /* of rows that want it: standard normal numbers */
+  const void *noise;     /* of rows that want it: standard normal numbers; or what `direction` made, or NULL */
   double k[PNI_SCALARS]; /* from `scalars` */
   double scale;          /* of the gradient, from clip_norm; 1 without */
   double limit;          /* of each of its numbers, from clip_value; infinite without */
@@ -31,6 +31,11 @@ typedef struct pni_optimiser {
   const char *slot[PNI_SLOTS]; /* names of the arrays per parameter, NULL-terminated */
   unsigned squares;            /* bit k: slot k sums squares, so nothing in it is below 0 */
   bool noisy;                  /* each update takes standard normal numbers of the context's generator */
+  /* Of rows whose step in a parameter is no function of its numbers one by one: new, a tensor of the shape of parameter
+   * i, in the place of noise, or NULL for the update without one. Called before anything has changed; may fail. The
+   * gradient is to be scaled and limited as in pni_update. */
+  pn_tensor *(*direction)(pn_context *c, const struct pn_optim *o, int i, const double *option, const pni_update *how,
+                          pn_tensor *grad);
   /* Scalars of the update number `step` (from 1) of a parameter. */
   void (*scalars)(const double *option, int64_t step, double *k);
   void (*update[2])(const pni_update *u); /* float64, float32; cannot fail */

@@ -209,6 +209,22 @@ static double clip_scale(pn_context *c, pn_optim *o, pn_tensor *const *g) {
   return norm > limit ? limit / norm : 1;
 }
 
+/* The row's directions. A replay repeats the update, so a capture must not note them. */
+static pn_status find_directions(pn_context *c, const pn_optim *o, pn_tensor *const *g, pn_tensor **direction,
+                                 double scale) {
+  pni_recorder *recorder = c->recorder;
+  bool no_grad = c->no_grad;
+  pni_update how = {.scale = scale, .limit = option_of(o, "clip_value")};
+  double v[PNI_OPTIONS];
+  c->recorder = NULL;
+  c->no_grad = true;
+  for (int i = 0; o->type->direction && i < o->n && !pni_failed(c); i++)
+    if (g[i]) direction[i] = o->type->direction(c, o, i, options_of(o, i, v), &how, g[i]);
+  c->recorder = recorder;
+  c->no_grad = no_grad;
+  return c->status;
+}
+
 /* Standard normal numbers for the parameters that have a gradient. A replay repeats the update, so what it draws is no
  * draw that the capture must note. */
 static pn_status draw_noise(pn_context *c, const pn_optim *o, pn_tensor *const *g, pn_tensor **noise) {
@@ -251,7 +267,8 @@ static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_t
              o->type->name);
   c->evaluating++;
   if (!pni_failed(c)) scale = clip_scale(c, o, g);
-  if (!pni_failed(c) && draw_noise(c, o, g, noise) == PN_OK) update_all(c, o, g, noise, scale);
+  if (!pni_failed(c) && find_directions(c, o, g, noise, scale) == PN_OK && draw_noise(c, o, g, noise) == PN_OK)
+    update_all(c, o, g, noise, scale);
   c->evaluating--;
   for (int i = 0; g && i < 2 * o->n; i++) pn_tensor_unref(g[i]);
   pni_free(c, g, 2 * (size_t)o->n * sizeof *g);

@@ -33,6 +33,23 @@ void pni_update_rmsprop_f32(const pni_update *u);
 /* k: learning rate, eps, weight decay. slot: sum. */
 void pni_update_adagrad_f64(const pni_update *u);
 void pni_update_adagrad_f32(const pni_update *u);
+/* k: the rate (with the rectification, where there is one), beta1, beta2, is there one (0 or 1), eps, lr * weight
+ * decay. slots: m, v. */
+void pni_update_radam_f64(const pni_update *u);
+void pni_update_radam_f32(const pni_update *u);
+/* k: lr / (1 - beta1^t), beta1, beta2, eps, weight decay. slots: m, u. */
+void pni_update_adamax_f64(const pni_update *u);
+void pni_update_adamax_f32(const pni_update *u);
+/* k: learning rate, alpha, eps, weight decay. slots: v, delta. */
+void pni_update_adadelta_f64(const pni_update *u);
+void pni_update_adadelta_f32(const pni_update *u);
+/* k: the first step's size, is it the first (0 or 1), shrink, grow, smallest and largest size. slots: previous,
+ * size. */
+void pni_update_rprop_f64(const pni_update *u);
+void pni_update_rprop_f32(const pni_update *u);
+/* With a direction, k[6 ..]: learning rate, momentum, lr * weight decay; without one k is adam's. slots: m, v. */
+void pni_update_muon_f64(const pni_update *u);
+void pni_update_muon_f32(const pni_update *u);
 
 /* The sum of the squares of n numbers: not finite if one of them is not (or if it overflows). */
 double pni_sum_squares_f64(const void *data, int64_t n);

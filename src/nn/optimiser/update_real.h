@@ -149,6 +149,84 @@ PNI_EACH_LEVEL(sghmc, (const pni_update *u), (u)) {
   }
 }
 
+/* Adam without its divisor as long as the second moment says little. */
+PNI_EACH_LEVEL(radam, (const pni_update *u), (u)) {
+  REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1];
+  const REAL *restrict g = u->grad;
+  const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], on = (REAL)u->k[3], off = 1 - on;
+  const REAL c1 = (REAL)(1 - u->k[1]), c2 = (REAL)(1 - u->k[2]);
+  const REAL eps = (REAL)u->k[4], keep = (REAL)(1 - u->k[5]);
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    REAL d = CLIPPED(g[i]);
+    REAL a = b1 * m[i] + c1 * d, s = b2 * v[i] + c2 * d * d;
+    m[i] = a;
+    v[i] = s;
+    p[i] = keep * p[i] - rate * a / (on * (SQRT(s) + eps) + off);
+  }
+}
+
+/* d = g + decay p;  m = b1 m + (1 - b1) d;  u = max(b2 u, |d| + eps);  p -= rate m / u */
+PNI_EACH_LEVEL(adamax, (const pni_update *u), (u)) {
+  REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict top = u->slot[1];
+  const REAL *restrict g = u->grad;
+  const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], c1 = (REAL)(1 - u->k[1]);
+  const REAL eps = (REAL)u->k[3], decay = (REAL)u->k[4];
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    REAL d = CLIPPED(g[i]) + decay * p[i];
+    REAL a = b1 * m[i] + c1 * d, size = (d < 0 ? -d : d) + eps, past = b2 * top[i], most = past > size ? past : size;
+    m[i] = a;
+    top[i] = most;
+    p[i] -= rate * a / most;
+  }
+}
+
+/* d = g + decay p;  v = a v + (1 - a) d^2;  e = sqrt(delta + eps) / sqrt(v + eps) d;  delta = a delta + (1 - a) e^2;
+ * p -= lr e */
+PNI_EACH_LEVEL(adadelta, (const pni_update *u), (u)) {
+  REAL *restrict p = u->param, *restrict v = u->slot[0], *restrict delta = u->slot[1];
+  const REAL *restrict g = u->grad;
+  const REAL lr = (REAL)u->k[0], a = (REAL)u->k[1], c = (REAL)(1 - u->k[1]), eps = (REAL)u->k[2];
+  const REAL decay = (REAL)u->k[3], scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    REAL d = CLIPPED(g[i]) + decay * p[i];
+    REAL s = a * v[i] + c * d * d, e = SQRT(delta[i] + eps) / SQRT(s + eps) * d;
+    v[i] = s;
+    delta[i] = a * delta[i] + c * e * e;
+    p[i] -= lr * e;
+  }
+}
+
+/* The size of a step grows where the gradient keeps its sign; where it turns the size shrinks and the number rests. */
+PNI_EACH_LEVEL(rprop, (const pni_update *u), (u)) {
+  REAL *restrict p = u->param, *restrict previous = u->slot[0], *restrict size = u->slot[1];
+  const REAL *restrict g = u->grad;
+  const REAL start = (REAL)u->k[0], first = (REAL)u->k[1], shrink = (REAL)u->k[2], grow = (REAL)u->k[3];
+  const REAL least = (REAL)u->k[4], most = (REAL)u->k[5], scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    REAL d = CLIPPED(g[i]), before = previous[i];
+    REAL sign = (REAL)(d > 0) - (REAL)(d < 0), turn = sign * ((REAL)(before > 0) - (REAL)(before < 0));
+    REAL s = (first > 0 ? start : size[i]) * (turn > 0 ? grow : turn < 0 ? shrink : 1);
+    s = s < least ? least : s > most ? most : s;
+    size[i] = s;
+    previous[i] = turn < 0 ? 0 : d;
+    p[i] -= turn < 0 ? 0 : sign * s;
+  }
+}
+
+/* m = momentum m + (1 - momentum) g;  p = keep p - lr direction; without a direction Adam. */
+PNI_EACH_LEVEL(muon_matrix, (const pni_update *u), (u)) {
+  REAL *restrict p = u->param, *restrict m = u->slot[0];
+  const REAL *restrict g = u->grad, *restrict z = u->noise;
+  const REAL lr = (REAL)u->k[6], momentum = (REAL)u->k[7], now = (REAL)(1 - u->k[7]), keep = (REAL)(1 - u->k[8]);
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    m[i] = momentum * m[i] + now * CLIPPED(g[i]);
+    p[i] = keep * p[i] - lr * z[i];
+  }
+}
+
 /* The clones stay static: their dispatchers would be exported. */
 void NAME(pni_update_sgd)(const pni_update *u) { sgd(u); }
 void NAME(pni_update_adam)(const pni_update *u) { adam(u); }
@@ -159,6 +237,11 @@ void NAME(pni_update_sghmc)(const pni_update *u) { sghmc(u); }
 void NAME(pni_update_nadam)(const pni_update *u) { nadam(u); }
 void NAME(pni_update_rmsprop)(const pni_update *u) { rmsprop(u); }
 void NAME(pni_update_adagrad)(const pni_update *u) { adagrad(u); }
+void NAME(pni_update_radam)(const pni_update *u) { radam(u); }
+void NAME(pni_update_adamax)(const pni_update *u) { adamax(u); }
+void NAME(pni_update_adadelta)(const pni_update *u) { adadelta(u); }
+void NAME(pni_update_rprop)(const pni_update *u) { rprop(u); }
+void NAME(pni_update_muon)(const pni_update *u) { u->noise ? muon_matrix(u) : adam(u); }
 
 /* Sums run in LANES lanes side by side, so they do not depend on the vector width; what is left over is padded with
  * zeros. */
