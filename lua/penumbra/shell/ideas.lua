@@ -104,6 +104,9 @@ particle filter, sequential monte carlo, smc | pn.smc.filter of a model written 
 pca, dimension reduction, svd | x:svd(), pn.dist.low_rank_multivariate_normal, or a linear autoencoder [pn.svd]
 pickle, serialize, serialise, save model, load model | pn.save, pn.load, m:save(path), pn.restore(path, {...})
   [pn.restore]
+truth value, equality, equal, equals, compare tensors, boolean | x:eq(y) compares number by number;
+  x:eq(y):all():item() is true or false; x == y asks for one object, every tensor is true in if: penumbra --strict
+  tells [pn.eq]
 contour, contour plot, level curve, decision boundary | pn.plot.contours(z, {x =, y =, levels =})
   [pn.plot.contours]
 plot, plotting, matplotlib, figure, trace plot, traceplot | pn.plot.save("x.svg", {...}); p:plot(path, {kind =
