@@ -31,8 +31,8 @@ causal, intervention, do calculus | model:intervene{x = value} [model:intervene]
 censoring, censored data, survival, time to event | dist.censored(d, low, high): limits for each row
   [pn.dist.censored]
 checkpoint, resume, interrupt | pn.checkpoint.save, pn.train.fit{checkpoint =, resume =} [checkpoint]
-class weights, imbalance, weighted loss, label smoothing | pn.cross_entropy(logits, y, {weights =, ignore =,
-  smoothing =}) [pn.cross_entropy]
+class weights, imbalance, weighted loss, label smoothing | pn.cross_entropy(logits, y, {weights =
+  pn.data.class_weights(y), ignore =, smoothing =}) [pn.cross_entropy]
 classification, classifier, softmax | pn.cross_entropy(logits, y), dist.categorical{logits = f}; metrics.accuracy, f1,
   auc, confusion [pn.cross_entropy]
 clustering, kmeans, mixture model, gmm | a mixture: dist.mixture, or labels by m:sample(name, d, {enumerate = true})
