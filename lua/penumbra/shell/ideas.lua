@@ -83,8 +83,8 @@ indexing, slicing, mask, subset | x[i] and x:slice(axis, first, last) from 1; x:
 kalman, linear gaussian, state space | pn.smc.kalman: filter, smooth, draw, learn [penumbra.smc.kalman]
 laplace approximation, hessian | infer.laplace(net, x, y, {likelihood =}), or guide "laplace" of pn.svi
   [pn.infer.laplace]
-learning rate, scheduler, schedule, warmup, cosine | pn.optim.cosine, exponential, warmup, decay, plateau as schedule
-  = [pn.optim.cosine]
+learning rate, scheduler, schedule, warmup, cosine | pn.optim.cosine, exponential, warmup, decay, plateau as the option
+  schedule of pn.train.fit; in a loop of one's own opt.lr = schedule(step) [pn.optim.cosine]
 linear regression, regression, glm, logistic regression, logit | a model: dist.normal(x:matmul(w), s),
   dist.bernoulli{logits = x:matmul(w)}; examples/06_logistic_regression.lua [pn.model]
 loo, leave one out, psis, waic, model comparison, elpd, aic, bic, dic | p:loo(), p:waic(), pn.compare{a, b}
@@ -155,7 +155,7 @@ write the loop myself             opt = pn.optim.adam(net); opt:step(loss)
 make a step fast                  step = pn.compile(f, {optimiser = opt})
 classify                          pn.cross_entropy(net(x), y)
 stop early, go on later           pn.train.fit{patience =, checkpoint =}
-lower the learning rate           schedule = pn.optim.cosine(...)
+lower the learning rate           train.fit{schedule = pn.optim.cosine(...)}
 know how sure a network is        nn.bayes_linear, infer.laplace, nn.dropout
 score a classifier                metrics.accuracy(y, p), f1, auc, ece
 see where it errs                 plot.confusion(metrics.confusion(y, p))
