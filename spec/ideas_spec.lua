@@ -27,6 +27,20 @@ describe("help by idea", function()
       assert(ideas.of(word), word)
     end
     assert.matches("^gpu: not there", help.text "GPU")
+    -- a phrase: a name with its underscores, else what is said of a part, the last one first
+    assert.matches("^pn.nn.batch_norm", help.text "batch norm")
+    assert.matches("^pn.dist.truncated_normal", help.text "Truncated normal")
+    assert.matches("^regression: ", help.text "poisson regression")
+    assert.matches("^pandas: ", help.text "my pandas table")
+    assert.matches("^nothing is called 'no such thing'", help.text "no such thing")
+    for word in ([[map estimate; lasso; copula; subplot; random forest; bootstrap; shuffle; hdf5; t-test; mle;
+      divergences; thinning; non-centered; kl divergence; lognormal; broadcasting; matrix inverse; root finding;
+      eigenvalues; masking; step size; topic model; cox; change point; residuals; seed everything; license; quantization;
+      regex]])
+      :gmatch "[^;]+" do
+      word = word:gsub("%s+", " "):match "^%s*(.-)%s*$"
+      assert(ideas.of(word), word)
+    end
     assert.equal(ideas.of "Early-Stopping", ideas.of "early stopping")
     assert.equal(ideas.of "early_stopping", ideas.of "early stopping")
     assert.is_nil(ideas.of "no such idea")

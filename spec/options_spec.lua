@@ -12,6 +12,11 @@ describe("words that all options share", function()
     refused("f: particles is called num_particles", { particles = 3 }, { num_particles = 1 })
     refused("f: particles is called draws", { particles = 3 }, { draws = 1 })
     refused("f: batch is called batch_shape", { batch = { 3 } }, { batch_shape = {} })
+    refused("f: num_chains is called chains", { num_chains = 3 }, { chains = 1 })
+    refused("f: burn_in is called warmup", { burn_in = 3 }, { warmup = 1 })
+    refused("f: lr is an option of its optimiser: optimiser = pn.optim.adam(net, {lr = 1e-3})", { lr = 3 },
+      { optimiser = options.optional(), epochs = 3 })
+    refused("f: unknown option 'lr'; known: epochs", { lr = 3 }, { epochs = 3 })
     refused("f: mask is called observed", { mask = 1 }, { observed = options.optional "tensor" })
     refused("f: unknown option 'mask'; known: lr", { mask = 1 }, { lr = 1 }) -- nothing here is what it was
     assert.equal(3, options.check("f", { mask = 3 }, { mask = 1 }).mask)

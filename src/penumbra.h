@@ -515,7 +515,7 @@ PN_API pn_tensor *pn_diag_embed(pn_context *c, pn_tensor *x);
 /* [..., n] -> [..., n + |k|, n + |k|] with x on diagonal k. */
 PN_API pn_tensor *pn_diag_embed_at(pn_context *c, pn_tensor *x, int64_t k);
 
-/* ---- indexing: index tensors are int64, 0-based, and may be negative ------------------------ */
+/* ---- indexing: index tensors are int64 (outside captures also whole floats), 0-based, may be negative ---- */
 
 /* out[i][j] = x[index[i][j]][j] (axis 0): index has x's ndim. PN_DOMAIN out of range. */
 PN_API pn_tensor *pn_gather(pn_context *c, pn_tensor *x, int axis, pn_tensor *index);

@@ -251,6 +251,10 @@ function options.check(where, given, known)
       if now then
         core.error(("%s: %s is called %s"):format(where, key, now))
       end
+      local inner = words.within[key]
+      if inner and known[inner[1]] ~= nil then
+        core.error(("%s: %s is an option of its %s: %s = %s"):format(where, key, inner[1], inner[1], inner[2]))
+      end
       local names = sorted_keys(known)
       local near = options.suggestion(key, names)
       core.error(("%s: unknown option '%s'%s"):format(where, tostring(key),

@@ -2,6 +2,7 @@
 --- plain reading. A line is an expression, whose values are shown, or a statement; one that is not finished
 --- goes on in the next. `_` is the last result, `_1` to `_9` the last nine, newest first. `?name` is help.
 local core = require "penumbra.core"
+local doubts = require "penumbra.shell.doubts"
 local options = require "penumbra.options"
 local pn = require "penumbra"
 local pretty = require "penumbra.shell.pretty"
@@ -35,6 +36,7 @@ function repl.session(opt)
     rawset(env, "help", function(...) return require("penumbra.shell.help").help(...) end)
   end
   for name, value in next, env do self.given[name] = value end
+  doubts.watch(function(text) self.doubt = self.doubt or text end)
   return self
 end
 
@@ -156,6 +158,15 @@ local function no_such_name(self, code)
   return text:find("'" .. key .. "'", 1, true) and text or nil
 end
 
+-- What the prompt says beside a result: that == of tensors was asked, once, and of conditions that are tensors.
+local function doubt(self, code, text)
+  local said = {}
+  if self.doubt and not self.doubted then self.doubted, said[1] = true, self.doubt end
+  for _, one in ipairs(doubts.scan(code)) do said[#said + 1] = one.text end
+  if #said == 0 then return text end
+  return text .. (text ~= "" and "\n" or "") .. "(" .. table.concat(said, "\n") .. ")"
+end
+
 local function note_locals(self, code)
   for names in code:gmatch "%f[%w_]local%s+([%a_][%w_%s,]*)" do
     for name in names:gmatch "[%a_][%w_]*" do self.locals[name] = name ~= "function" or nil end
@@ -249,12 +260,12 @@ function session:feed(line)
   if not values[1] then return "error", explain(self, located(self, trim(tostring(values[2])))) end
   note_locals(self, code)
   values = table.pack(table.unpack(values, 2, values.n))
-  if values.n == 0 then return "ok", "" end
+  if values.n == 0 then return "ok", doubt(self, code, "") end
   keep(self, values)
   local absent = values.n == 1 and values[1] == nil and no_such_name(self, code)
   if absent then return "ok", "nil (" .. absent .. ")" end
   local ok, text = xpcall(show, on_error, self, values)
-  return ok and "ok" or "error", text
+  return ok and "ok" or "error", ok and doubt(self, code, text) or text
 end
 
 ---- completion ----

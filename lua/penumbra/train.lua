@@ -283,6 +283,15 @@ local function attempt(f, ...)
   return (core.sheltered or pcall)(once, ...)
 end
 
+local run_kind = { __name = "run" }
+
+function run_kind:__tostring()
+  local best = self.best_epoch and ("; score %.5g, best %.5g at epoch %d"):format(self.score, self.best,
+    self.best_epoch) or ""
+  return ("a run of %d epochs, %d steps in %.1f s: loss %.5g%s%s (pn.plot.history draws it)"):format(self.epoch,
+    self.step, self.seconds, self.loss, best, self.stopped and ", stopped" or "")
+end
+
 local function new_run(o, n)
   local s = { epoch = 0, epochs = o.epochs, step = 0, loss = 0 / 0, seconds = 0, history = {}, scores = {},
     stopped = false, rows = n }
@@ -293,7 +302,7 @@ local function new_run(o, n)
   s.epoch, s.step = s.at.epoch - 1, s.at.step
   s.loss = s.history[s.epoch] or s.loss
   s.first_steps = (steps_of(o.optimiser) or 0) - s.step
-  return s
+  return setmetatable(s, run_kind)
 end
 
 --- Trains by minibatches; returns a table with `history` (mean loss per epoch), `loss` (the last),

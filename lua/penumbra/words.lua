@@ -195,8 +195,16 @@ words.called = {
   max_iterations = { "max_steps" }, max_iter = { "max_steps" }, sweeps = { "max_sweeps" },
   on_iteration = { "on_step" }, callback = { "on_step", "on_epoch" }, rng = { "generator" },
   ignore_index = { "ignore" }, label_smoothing = { "smoothing" },
+  num_chains = { "chains" }, n_chains = { "chains" }, num_warmup = { "warmup" }, burn_in = { "warmup" },
+  burnin = { "warmup" }, tune = { "warmup" }, learning_rate = { "lr" }, step_size = { "lr" }, verbose = { "progress" },
+  emission = { "observation" }, initial = { "init" },
   mask = { "observed" }, missing = { "impute", "observed" }, u = { "inputs" },
 }
+
+--- Options of what another option takes, and how it is made.
+words.within = { lr = { "optimiser", "pn.optim.adam(net, {lr = 1e-3})" }, learning_rate = { "optimiser",
+  "pn.optim.adam(net, {lr = 1e-3})" }, weight_decay = { "optimiser", "pn.optim.adamw(net, {weight_decay = 0.01})" },
+  momentum = { "optimiser", "pn.optim.sgd(net, {momentum = 0.9})" } }
 
 --- What the value of a word must be: a kind (of options.argument), or a whole number from `least` on.
 words.rules = {

@@ -177,6 +177,7 @@ local reads = {
   ["pn.plot.band"] = function(x) plot.script { plot.band(x, x, x + 1) } return x end,
   ["pn.plot.histogram"] = function(x) plot.script { plot.histogram(x) } return x end,
   ["pn.plot.heatmap"] = function(x) plot.script { plot.heatmap(x:reshape { 1, 3 }) } return x end,
+  ["pn.plot.contours"] = function(x) plot.script { plot.contours(pn.stack({ x, x + 1 }, 1)) } return x end,
   ["pn.plot.error_bars"] = function(x) plot.script { plot.error_bars(x, x, x) } return x end,
   ["pn.plot.fan"] = function(x) plot.script { plot.fan(x, { x, x + 1 }) } return x end,
   ["pn.plot.fan_chart"] = function(x) plot.script { plot.fan_chart { mean = x, variance = x + 1 } } return x end,

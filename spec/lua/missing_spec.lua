@@ -35,6 +35,7 @@ describe("a name that a namespace lacks", function()
       ["pn has no 'gamma', did you mean 'pn.dist.gamma'?"] = function() return pn.gamma(1) end,
       ["pn has no 'adam', did you mean 'pn.optim.adam'?"] = function() return pn.adam(1) end,
       ["pn.dist has no 'log_prob', did you mean 'd:log_prob'?"] = function() return pn.dist.log_prob(1) end,
+      ["pn has no 'rhat'; pn.help \"rhat\" looks for it"] = function() return pn.rhat(1) end,
       ["pn.dist has no 'xyzzy'; pn.help \"pn.dist\" lists what there is"] = function() return pn.dist.xyzzy(1) end,
       ["a network has no 'paramters', did you mean 'parameters'?"] = function()
         return pn.nn.sequential { pn.nn.linear(1, 1) }:paramters()

@@ -48,6 +48,25 @@ describe("metrics of classification", function()
     assert.equal(3, #pn.plot.reliability(bins).marks)
   end)
 
+  -- counted by hand: of class 0 two of three found, of 1 one of two, of 2 both; class 1 is said once wrongly
+  it("take classes that were decided, too", function()
+    local truth = pn.tensor { 0, 0, 0, 1, 1, 2, 2 }
+    local said = pn.tensor({ 0, 1, 0, 1, 0, 2, 2 }, { dtype = "int64" })
+    assert.same({ { 2, 1, 0 }, { 1, 1, 0 }, { 0, 0, 2 } }, metrics.confusion(truth, said):totable())
+    assert.is_true(math.abs(metrics.accuracy(truth, said) - 5 / 7) < 1e-12)
+    assert.is_true(math.abs(metrics.f1(truth, said) - (4 / 6 + 2 / 4 + 1) / 3) < 1e-12)
+    -- classes that nobody has, or nobody says
+    assert.same({ { 1, 0, 0 }, { 0, 0, 0 }, { 0, 0, 1 } }, metrics.confusion(pn.tensor { 0, 2 }, pn.tensor({ 0, 2 },
+      { dtype = "int64" })):totable())
+    assert.same({ 3, 3 }, metrics.confusion(pn.tensor { 0, 1 }, pn.tensor({ 2, 2 }, { dtype = "int64" })):shape())
+    assert.same({ { 1, 1 }, { 0, 2 } }, metrics.confusion(pn.tensor { 0, 0, 1, 1 }, pn.tensor { 0.2, 0.9, 0.7, 0.6 }
+      :gt(0.5)):totable())
+    assert.has_error(function() metrics.accuracy(truth, said - 1) end)
+    assert.has_error(function() metrics.accuracy(truth, said:slice(1, 1, 3)) end)
+    -- the area takes true and false as 1 and 0
+    assert.equal(0.75, metrics.auc(pn.tensor { 0, 0, 1, 1 }:gt(0), pn.tensor { 1, 3, 2, 4 }))
+  end)
+
   it("refuse what would stretch or is no probability, by name", function()
     for name, f in pairs { accuracy = metrics.accuracy, brier = metrics.brier, ece = metrics.ece,
         log_likelihood = metrics.log_likelihood, reliability = metrics.reliability } do

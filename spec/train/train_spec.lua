@@ -29,6 +29,8 @@ describe("fit", function()
   it("trains and tells", function()
     local o, net = problem()
     local s = train.fit(with(o, { epochs = 80 }))
+    assert.matches("^a run of 80 epochs, %d+ steps in [%d.]+ s: loss " .. ("%.5g"):format(s.loss):gsub("%p", "%%%0"),
+      tostring(s))
     assert.equal(80, #s.history)
     assert.equal(240, s.step)
     assert.is_true(s.loss < 1e-3 and s.loss < s.history[1] / 100)

@@ -18,7 +18,7 @@ typedef struct {
   const char *expression[MAX_EXPRESSIONS];
   int expressions;
   const char *seed, *threads, *dtype;
-  bool interactive, version, help, from_stdin;
+  bool interactive, version, help, from_stdin, strict;
   int script; /* index in argv, 0: none */
   int argc;
   char **argv;
@@ -31,6 +31,7 @@ static const char usage[] = "usage: penumbra [options] [script [arguments]]\n"
                             "  --seed N      seed the default generator\n"
                             "  --threads N   threads used for big work; results do not depend on it\n"
                             "  --dtype T     default element type, float64 or float32\n"
+                            "  --strict      == of two tensors is an error, a condition that is a tensor a warning\n"
                             "  --version     versions, BLAS library and the processor type it runs for\n"
                             "  --help        this text\n"
                             "Without a script and -e it starts the prompt, or runs standard input if that is\n"
@@ -62,6 +63,7 @@ static bool read_option(options *o, int *i) {
   bool bad = false;
   const char *given = o->argv[*i], *value;
   if (strcmp(given, "-i") == 0) return o->interactive = true;
+  if (strcmp(given, "--strict") == 0) return o->strict = true;
   if (strcmp(given, "--version") == 0 || strcmp(given, "-v") == 0) return o->version = true;
   if (strcmp(given, "--help") == 0 || strcmp(given, "-h") == 0) return o->help = true;
   if ((value = value_of(o, i, "--seed", &bad)))
@@ -187,6 +189,18 @@ static int make_strict(lua_State *L) {
   return 0;
 }
 
+/* doubts.strict(text, path): what Lua lets pass where tensors are meant. Either may be NULL. */
+static void doubt(lua_State *L, const char *text, const char *path) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "penumbra.shell.doubts");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "strict");
+  lua_pushstring(L, text);
+  lua_pushstring(L, path);
+  lua_call(L, 2, 0);
+  lua_pop(L, 1);
+}
+
 /* An expression may speak of pn, and of help, as the prompt does: they are globals before one that does is run. */
 static int name_for_expressions(lua_State *L) {
   lua_pushglobaltable(L);
@@ -298,8 +312,12 @@ static int protected_main(lua_State *L) {
   }
   lua_pushcfunction(L, make_strict);
   lua_call(L, 0, 0);
-  for (int i = 0; i < o->expressions && code == EXIT_SUCCESS; i++) code = run_expression(L, o->expression[i]);
+  for (int i = 0; i < o->expressions && code == EXIT_SUCCESS; i++) {
+    if (o->strict) doubt(L, o->expression[i], NULL);
+    code = run_expression(L, o->expression[i]);
+  }
   bool idle = o->expressions == 0 && !o->version;
+  if (o->strict && code == EXIT_SUCCESS && o->script > 0) doubt(L, "", o->from_stdin ? NULL : o->argv[o->script]);
   if (code == EXIT_SUCCESS) {
     if (o->script > 0)
       code = run_script(L, o);

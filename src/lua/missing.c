@@ -451,7 +451,9 @@ static void push_no_such_name(lua_State *L, const pni_missed *m) {
   const char *text = lua_tostring(L, -1);
   lua_pushfstring(L, "%s:%d: %s has no '%s'%s", m->source, m->line, m->label, m->key, text);
   if (!*text && !strchr(m->label, ' ')) {
-    lua_pushfstring(L, "; pn.help \"%s\" lists what there is", m->label);
+    bool whole = strcmp(m->label, "pn") == 0; /* help finds it by idea, and in parts that are not loaded yet */
+    lua_pushfstring(L, whole ? "; pn.help \"%s\" looks for it" : "; pn.help \"%s\" lists what there is",
+                    whole ? m->key : m->label);
     lua_concat(L, 2);
   }
   lua_remove(L, -2);

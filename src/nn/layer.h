@@ -29,8 +29,9 @@
 
 enum { PNI_LAYER_PARAMS = 8, PNI_LAYER_BUFFERS = 4, PNI_LAYER_SIZES = 8, PNI_LAYER_STATES = 2, PNI_LAYER_INPUTS = 4 };
 
-/* PNI_LAYER_WHOLE: int64 instead of the layer's dtype; PNI_LAYER_ANY: whatever the operations take. */
-enum { PNI_LAYER_MAYBE = 1, PNI_LAYER_WHOLE = 2, PNI_LAYER_ANY = 4 };
+/* PNI_LAYER_WHOLE: int64 instead of the layer's dtype; PNI_LAYER_INDEX beside it: or floats, which an index may be if
+ * they are whole numbers; PNI_LAYER_ANY: whatever the operations take. */
+enum { PNI_LAYER_MAYBE = 1, PNI_LAYER_WHOLE = 2, PNI_LAYER_ANY = 4, PNI_LAYER_INDEX = 8 };
 
 typedef struct pni_layer_input {
   const char *name;

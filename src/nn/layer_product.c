@@ -105,7 +105,7 @@ const pni_layer pni_layer_embedding = {.name = "embedding",
                                               "shape -> [..., size]; the weight starts "
                                               "standard normal",
                                        .size = {"count", "size"},
-                                       .input = {{"x", NULL, PNI_LAYER_WHOLE}},
+                                       .input = {{"x", NULL, PNI_LAYER_WHOLE | PNI_LAYER_INDEX}},
                                        .param = {"weight"},
                                        .torch = "weight",
                                        .options = none,

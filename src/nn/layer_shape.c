@@ -111,6 +111,9 @@ static int dtype_of(const pn_layer *l) {
 }
 
 static pn_status check_dtype(pn_context *c, const pn_layer *l, const char *role, int flags, const pn_tensor *t) {
+  bool is_float = t->dtype == PN_FLOAT64 || t->dtype == PN_FLOAT32;
+  if (flags & PNI_LAYER_INDEX && is_float && !c->recorder)
+    return PN_OK; /* the operation looks whether they are whole */
   int want = flags & PNI_LAYER_ANY ? -1 : flags & PNI_LAYER_WHOLE ? PN_INT64 : dtype_of(l);
   if (want < 0 || want == t->dtype) return PN_OK;
   return pni_fail(c, PN_DTYPE, "%s: %s must be %s, got %s (convert with :to)", l->type->name, role,

@@ -61,7 +61,8 @@ local function slope(f, p, ...)
   if not core.is_tensor(dy) then
     core.error(("odeint: f must return dy/dt, a tensor of y's shape %s, got %s"):format(shape_text(y), type(dy)))
   elseif shape_text(dy) ~= shape_text(y) then
-    core.error(("odeint: f must return dy/dt of y's shape %s, got shape %s"):format(shape_text(y), shape_text(dy)))
+    core.error(("odeint: f must return dy/dt of y's shape %s, got shape %s (it is called as f(t, y))"):format(
+      shape_text(y), shape_text(dy)))
   elseif dy:dtype() ~= y:dtype() then
     core.error(("odeint: f must return %s, as y0 is, got %s"):format(y:dtype(), dy:dtype()))
   end

@@ -41,13 +41,28 @@ local function check(where, y, probs)
   return probs, y
 end
 
+-- Probabilities of what has been decided: predicted classes, int64 or bool [N], are certain of themselves.
+local function of_classes(where, y, probs)
+  if not core.is_tensor(probs) or probs:ndim() ~= 1 or probs:dtype() ~= "int64" and probs:dtype() ~= "bool" then
+    return probs
+  end
+  local labels, predicted = classes(where, y), probs:to "int64"
+  if predicted:numel() == 0 or labels:numel() == 0 then return probs:to "float64" end
+  if predicted:min():item() < 0 then
+    core.error(("%s: predicted classes must be whole numbers from 0 on, got %d"):format(where, predicted:min():item()))
+  end
+  local count = math.max(2, predicted:max():item() + 1, labels:max():item() + 1)
+  return predicted:one_hot(count):to "float64"
+end
+
 local function own(probs, y)
   return probs:gather(2, y:unsqueeze(2)):squeeze(2)
 end
 
---- accuracy(y, probs): share of the data whose likeliest class is y, a number. The first of equal ones counts.
+--- accuracy(y, probs): share of the data whose likeliest class is y, a number. The first of equal ones counts. probs
+--- may be predicted classes, int64 [N], as those of confusion and f1.
 function classification.accuracy(y, probs)
-  probs, y = check("accuracy", y, probs)
+  probs, y = check("accuracy", y, of_classes("accuracy", y, probs))
   return probs:argmax(2):eq(y):to("float64"):mean():item()
 end
 
@@ -66,7 +81,7 @@ end
 --- confusion(y, probs): how often data of each class (rows) are taken for each class (columns), the likeliest one:
 --- int64 [K, K]. plot.confusion draws it.
 function classification.confusion(y, probs)
-  probs, y = check("confusion", y, probs)
+  probs, y = check("confusion", y, of_classes("confusion", y, probs))
   local k = probs:size(2)
   local place = y * k + probs:argmax(2)
   return core.zeros({ k * k }, { dtype = "int64" }):scatter_add(1, place, core.ones(place:shape(), { dtype = "int64" }))
@@ -193,6 +208,7 @@ function classification.auc(y, score)
   if y:ndim() ~= 1 or shape_text(y) ~= shape_text(score) then
     core.error(("auc: y and score must have one shape [N], got %s and %s"):format(shape_text(y), shape_text(score)))
   end
+  y = classes("auc", y)
   local order = score:argsort(1)
   local label, value = y:take(1, order):totable(), score:take(1, order):totable()
   local n, positive, ranks, i = #label, 0, 0, 1

@@ -240,8 +240,12 @@ local function some_of(list)
   return table.concat(list, ", ", 1, math.min(#list, 12)) .. (#list > 12 and ", ..." or "")
 end
 
--- What help says of a word that nothing is called by.
+-- What help says of a word that nothing is called by; of a phrase what a part of it is.
 local function about_unknown(name, bare)
+  local part = name:find "%s" and ideas.of_phrase(name)
+  if part then
+    return layout.fill(("%s: %s (help%q)"):format(part.word, part.text, part.place), "", "  ", width)
+  end
   local guess, parts = near(bare), names_with(bare)
   local only_case = guess and guess:lower() == bare:lower()
   if #parts > 0 and not only_case then
@@ -263,6 +267,8 @@ local function about_name(name)
   local found, meaning, idea = find(bare), option_word(bare), about_idea(bare)
   if #found == 0 then
     if idea or meaning then return (idea and meaning and idea .. "\n" or idea or "") .. (meaning or "") end
+    local joined = bare:lower():gsub("[%s%-]+", "_") -- as names are written
+    if bare:find "[%s%-]" and #find(joined) > 0 then return about_name(joined) end
     return about_unknown(name, bare)
   end
   if found[1].kind == "module" then return about_module(found[1].qualified) end

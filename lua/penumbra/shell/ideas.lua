@@ -31,8 +31,8 @@ causal, intervention, do calculus | model:intervene{x = value} [model:intervene]
 censoring, censored data, survival, time to event | dist.censored(d, low, high): limits for each row
   [pn.dist.censored]
 checkpoint, resume, interrupt | pn.checkpoint.save, pn.train.fit{checkpoint =, resume =} [checkpoint]
-class weights, imbalance, weighted loss, label smoothing | pn.cross_entropy(logits, y, {weights =, ignore =,
-  smoothing =}) [pn.cross_entropy]
+class weights, imbalance, weighted loss, label smoothing | pn.cross_entropy(logits, y, {weights =
+  pn.data.class_weights(y), ignore =, smoothing =}) [pn.cross_entropy]
 classification, classifier, softmax | pn.cross_entropy(logits, y), dist.categorical{logits = f}; metrics.accuracy, f1,
   auc, confusion [pn.cross_entropy]
 clustering, kmeans, mixture model, gmm | a mixture: dist.mixture, or labels by m:sample(name, d, {enumerate = true})
@@ -75,17 +75,17 @@ gibbs, metropolis, mcmc, hmc, nuts, sampling, sampler | pn.nuts(model, {data =})
   particle_gibbs, pmmh [pn.nuts]
 gradient clipping, clip grad | options clip_norm and clip_value of the optimisers [pn.optim.adam]
 hidden markov model, hmm, viterbi, baum welch | pn.smc.hmm; in a model enumerated labels in m:scan [penumbra.smc.hmm]
-hierarchical model, multilevel, random effects, partial pooling | examples/05_eight_schools.lua: m:plate within
-  m:sample of what is shared [m:plate]
+hierarchical model, multilevel, random effects, random intercept, partial pooling | examples/05_eight_schools.lua:
+  m:plate within m:sample of what is shared [m:plate]
 image, images, augmentation, transforms | pn.data.augment(x, {rotate =, shift =, flip =}), rotate, shift, crop, resize;
   plot.images [pn.data.augment]
-indexing, slicing, mask, subset | x[i] and x:slice(axis, first, last) from 1; x:take(axis, i) with index tensors from
-  0; x[mask] [arrays]
+indexing, slicing, mask, masking, subset | x[i] and x:slice(axis, first, last) from 1; x:take(axis, i) with index
+  tensors from 0; x[mask] [arrays]
 kalman, linear gaussian, state space | pn.smc.kalman: filter, smooth, draw, learn [penumbra.smc.kalman]
 laplace approximation, hessian | infer.laplace(net, x, y, {likelihood =}), or guide "laplace" of pn.svi
   [pn.infer.laplace]
-learning rate, scheduler, schedule, warmup, cosine | pn.optim.cosine, exponential, warmup, decay, plateau as schedule
-  = [pn.optim.cosine]
+learning rate, scheduler, schedule, warmup, cosine | pn.optim.cosine, exponential, warmup, decay, plateau as the option
+  schedule of pn.train.fit; in a loop of one's own opt.lr = schedule(step) [pn.optim.cosine]
 linear regression, regression, glm, logistic regression, logit | a model: dist.normal(x:matmul(w), s),
   dist.bernoulli{logits = x:matmul(w)}; examples/06_logistic_regression.lua [pn.model]
 loo, leave one out, psis, waic, model comparison, elpd, aic, bic, dic | p:loo(), p:waic(), pn.compare{a, b}
@@ -105,16 +105,75 @@ particle filter, sequential monte carlo, smc | pn.smc.filter of a model written 
 pca, dimension reduction, svd | x:svd(), pn.dist.low_rank_multivariate_normal, or a linear autoencoder [pn.svd]
 pickle, serialize, serialise, save model, load model | pn.save, pn.load, m:save(path), pn.restore(path, {...})
   [pn.restore]
+map estimate, maximum a posteriori, mle, maximum likelihood | pn.svi(model, "delta", {data =}); a network by its loss
+  [pn.svi]
+mutual information, information gain | of acquisitions "bald" and "batch_bald"; entropies by d:entropy() [active]
+resnet, residual network, skip connection, unet | not there as a model: y = x + f(x) in a function of yours is one
+  [pn.nn.sequential]
+diffusion model, score matching, denoising | not there; pn.sde solves stochastic differential equations [pn.sde]
+contrastive, siamese, metric learning | not there as losses; pn.cdist and x:logsumexp(axis) make them [pn.cdist]
+optimal transport, sinkhorn | of particle filters: resampling with a gradient [penumbra.smc.transport]
+copula, spline, b-spline, gam | not there; pn.dist.custom and pn.dist.transformed make laws [pn.dist.custom]
+ridge, lasso, elastic net | priors: normal or laplace weights in a model; weight_decay of adamw [pn.dist.laplace]
+polynomial regression, feature, basis function | pn.stack({x, x ^ 2}, 2), then a linear model [pn.stack]
+anova, t-test, hypothesis test, permutation test, p value | not there as tests: a model of the groups and the
+  posterior of their difference; p:check() has predictive p values [p:check]
+bootstrap, resample data | x:take(1, pn.randint(0, n, {n})) [pn.randint]
+subplot, subplots, layout, colormap, animation | a list of panels, {columns = 2}; palettes "viridis" and "grey"; no
+  animations [pn.plot.save]
+scatter plot, scatter, error bar, bar chart, barplot | pn.plot.points, pn.plot.error_bars, pn.plot.bars
+  [pn.plot.points]
+seed everything, reproducibility, random number, random numbers | pn.seed(1); generator = pn.generator(1) for one
+  function [pn.seed]
+shuffle, permutation | pn.data.batches shuffles; x:take(1, pn.randperm(n)) [pn.randperm]
+interpolation, interpolate, resize | pn.interp between points; nn.upsample of pictures [pn.interp]
+integration, integrate, quadrature, trapezoid | pn.trapezoid of values; pn.odeint of a function [pn.trapezoid]
+root finding, newton, minimise, minimize, optimisation, optimization | pn.optim.lbfgs for smooth losses; roots are not
+  there [pn.optim.lbfgs]
+eigenvalues, eigendecomposition, determinant, slogdet | pn.eigh of symmetric matrices, x:det(), x:logdet() [pn.eigh]
+hdf5, parquet, sql, database, excel file | not there: CSV, .npy, .npz, safetensors, IDX and JSON lines are [data]
+audio, video, speech | not there; pn.fft and its kin are [pn.fft]
+date, time zone, calendar | pn.data.series has start dates, frequencies and calendar features [pn.data.series]
+graph neural network, gnn, message passing | not there; x:take and scatter_add pass messages [pn.scatter_add]
+random forest, decision tree, xgboost, gradient boosting, svm, knn, naive bayes, tsne, umap | not there: models here are
+  densities and networks [models]
+topic model, lda, dirichlet process, nonparametric | not there as models; dist.dirichlet_multinomial, mixtures with
+  {enumerate = true} and stick_breaking are parts [pn.dist.dirichlet_multinomial]
+change point, regime, switching | m:scan with {enumerate = true}, or a switching model [pn.model]
+cox, kaplan meier, hazard | not there; censored data of a parametric law are: dist.censored [pn.dist.censored]
+non-centered, noncentered, reparameterise, reparameterize, reparametrize | theta = mu + tau * z with z ~ normal(0, 1)
+  in the model [pn.model]
+divergences, divergent, step size, mass matrix, tree depth | p:plot(path, {kind = "pairs"}) shows
+  where; target_accept and metric are options of pn.nuts, depth and steps are in p.statistics [pn.nuts]
+thinning, burn in, autocorrelation, mcse | warmup of pn.nuts is left out; p:summary() has effective sizes and
+  mcse; thinning is not needed [p:summary]
+residuals, r squared, goodness of fit | pn.metrics.r_squared, p:check() [pn.metrics.r_squared]
+brier score, log score, proper score, scoring rule | pn.metrics.brier, pn.metrics.log_likelihood, pn.metrics.crps
+  [pn.metrics.brier]
+quantile regression, expectile, conformal, prediction interval | laws with quantiles: p:predict(), metrics.quantiles;
+  the losses are not there [pn.metrics.quantiles]
+attention mask, positional encoding, causal mask | nn.multi_head_attention takes a mask; encodings are sums of yours
+  [pn.nn.multi_head_attention]
+seq2seq, encoder decoder, beam search, translation | not there as models; recurrent layers and attention are
+  [pn.nn.gru]
+version, license, licence | pn.version; MIT [pn]
+kl divergence, relative entropy, divergence of laws | pn.dist.kl(p, q), by draws pn.dist.kl_monte_carlo [pn.dist.kl]
+lognormal | pn.dist.log_normal [pn.dist.log_normal]
+broadcasting, broadcast | sizes of 1 stretch as in NumPy; x:broadcast_to(sizes) does it by name [pn.broadcast_to]
+matrix inverse, inverse matrix | x:inverse(); a:solve(b) is better [pn.solve]
+truth value, equality, equal, equals, compare tensors, boolean | x:eq(y) compares number by number;
+  x:eq(y):all():item() is true or false; x == y asks for one object, every tensor is true in if: penumbra --strict
+  tells [pn.eq]
 contour, contour plot, level curve, decision boundary | pn.plot.contours(z, {x =, y =, levels =})
   [pn.plot.contours]
 plot, plotting, matplotlib, figure, trace plot, traceplot | pn.plot.save("x.svg", {...}); p:plot(path, {kind =
   "trace"}) of posteriors [plot]
 posterior predictive, predictive check, ppc | p:predict(), p:check(), p:plot(path, {kind = "predictive"}) [p:predict]
 prior predictive, prior check | pn.prior_predictive(model, {data = {x}}) [pn.prior_predictive]
-profiler, profiling, timing, benchmark | pn.compile and its :plans(); make bench [pn.compile]
+profiler, profile, profiling, timing, benchmark | pn.compile and its :plans(); make bench [pn.compile]
 pytorch, torch, tensorflow, numpy, jax, stan, pyro, numpyro | names that differ: help"arrays";
   examples/manual/other_names.md has all of Stan's, NumPyro's and PyTorch's [arrays]
-quantisation, pruning, distillation | not there [nn]
+quantisation, quantization, pruning, distillation | not there [nn]
 regularisation, regularization, weight decay, l2 | optim.adamw's weight_decay, or a prior: infer.map [pn.optim.adamw]
 reinforcement learning, policy gradient, bandit | not there as environments; infer.score_function is the estimator
   [pn.infer.score_function]
@@ -123,9 +182,11 @@ sde, stochastic differential equation, brownian motion, diffusion | pn.sde, pn.b
   [pn.sde]
 simulation based calibration, sbc | pn.sbc(model, ...) [pn.sbc]
 sparse, sparse matrix | not there: tensors are dense [pn.einsum]
-standardise, standardize, normalise, normalize, scaling, scaler | pn.data.standardise(x) [pn.data.standardise]
+standardise, standardize, standardization, normalise, normalize, scaling, scaler | pn.data.standardise(x)
+  [pn.data.standardise]
 stochastic volatility, garch | examples/12_stochastic_volatility.lua: m:scan [m:scan]
-string, text, tokenizer, nlp | not there: tensors hold numbers; nn.embedding takes labels [pn.nn.embedding]
+string, text, tokenizer, nlp, regex, unicode | not there: tensors hold numbers; nn.embedding takes labels
+  [pn.nn.embedding]
 test split, train test split, holdout | pn.data.split, pn.data.holdout [pn.data.split]
 training loop, trainer, fit, epochs | pn.train.fit{model =, data =, loss =, epochs =}, or opt:step(loss) in a loop
   [pn.train.fit]
@@ -153,7 +214,7 @@ write the loop myself             opt = pn.optim.adam(net); opt:step(loss)
 make a step fast                  step = pn.compile(f, {optimiser = opt})
 classify                          pn.cross_entropy(net(x), y)
 stop early, go on later           pn.train.fit{patience =, checkpoint =}
-lower the learning rate           schedule = pn.optim.cosine(...)
+lower the learning rate           train.fit{schedule = pn.optim.cosine(...)}
 know how sure a network is        nn.bayes_linear, infer.laplace, nn.dropout
 score a classifier                metrics.accuracy(y, p), f1, auc, ece
 see where it errs                 plot.confusion(metrics.confusion(y, p))
@@ -201,6 +262,19 @@ function ideas.list()
     list[#list + 1] = entry
   end
   return list
+end
+
+--- What is said of the longest part of a phrase that has something, or nil: of "poisson regression" what is said of
+--- regression. Parts at the end come first.
+function ideas.of_phrase(phrase)
+  local words = {}
+  for word in plain(phrase):gmatch "%S+" do words[#words + 1] = word end
+  for length = #words - 1, 1, -1 do
+    for first = #words - length + 1, 1, -1 do
+      local part = ideas.of(table.concat(words, " ", first, first + length - 1))
+      if part then return part end
+    end
+  end
 end
 
 --- What is said of a word, or nil: {word =, text =, place =}.

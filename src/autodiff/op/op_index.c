@@ -1,7 +1,9 @@
 /*
-** op_index.c: reading and adding at places given by tensors, and orders. Index tensors are int64,
-** 0-based; a negative index counts from the end. attr: i[0] axis.
+** op_index.c: reading and adding at places given by tensors, and orders. Index tensors are int64, or floats that are
+** whole numbers (not within a capture, whose replays would have to look at them again), 0-based; a negative index
+** counts from the end. attr: i[0] axis.
 */
+#include <math.h>
 #include <string.h>
 #include "../../base/span.h"
 #include "op.h"
@@ -9,7 +11,37 @@
 
 static pn_status wants_index(pn_context *c, const char *where, const pn_tensor *index) {
   if (index->dtype == PN_INT64) return PN_OK;
-  return pni_fail(c, PN_DTYPE, "%s: index must be int64, got %s", where, pn_dtype_name((pn_dtype)index->dtype));
+  if (index->dtype == PN_BOOL || pn_tensor_requires_grad(index))
+    return pni_fail(c, PN_DTYPE, "%s: index must be int64, got %s%s", where,
+                    pn_tensor_requires_grad(index) ? "a parameter of " : "", pn_dtype_name((pn_dtype)index->dtype));
+  if (c->recorder)
+    return pni_fail(c, PN_DTYPE, "%s: index must be int64 in a compiled function, got %s (x:to\"int64\" before it)",
+                    where, pn_dtype_name((pn_dtype)index->dtype));
+  return PN_OK;
+}
+
+/* The floats of `index` as int64, contiguous; each must be a whole number. */
+static pn_tensor *whole_index(pn_context *c, const char *where, pn_tensor *index) {
+  pni_spec s = pni_spec_of(index);
+  s.dtype = PN_INT64;
+  pn_tensor *d = pni_tensor_new(c, &s), *from = d ? pni_contiguous(c, index) : NULL;
+  for (int64_t i = 0; from && i < d->numel; i++) {
+    if (i % PNI_SPAN == 0 && pni_check_cancel(c)) break;
+    double v =
+        from->dtype == PN_FLOAT32 ? (double)((const float *)pni_data(from))[i] : ((const double *)pni_data(from))[i];
+    if (!(fabs(v) < 0x1p53) || v != floor(v)) {
+      if (v != v)
+        pni_fail(c, PN_DOMAIN, "%s: index must be whole numbers, got NaN", where);
+      else
+        pni_fail(c, PN_DOMAIN, "%s: index must be whole numbers, got %g", where, v);
+      break;
+    }
+    ((int64_t *)pni_data(d))[i] = (int64_t)v;
+  }
+  pn_tensor_unref(from);
+  if (!pni_failed(c)) return d;
+  pn_tensor_unref(d);
+  return NULL;
 }
 
 /* Are all n places in 0 .. size - 1? */
@@ -20,12 +52,14 @@ static bool all_within(pn_context *c, const int64_t *v, int64_t n, int64_t size)
   return !wrong && !pni_failed(c);
 }
 
-/* index contiguous and with every entry in 0 .. size - 1: itself where it is so. One more reference. */
+/* index as int64, contiguous and with every entry in 0 .. size - 1: itself where it is so. One more reference. */
 static pn_tensor *checked_index(pn_context *c, const char *where, pn_tensor *index, int64_t size) {
-  if (pni_is_contiguous(index) && all_within(c, pni_data(index), index->numel, size)) return pn_tensor_ref(index);
+  bool is_whole = index->dtype == PN_INT64;
+  if (is_whole && pni_is_contiguous(index) && all_within(c, pni_data(index), index->numel, size))
+    return pn_tensor_ref(index);
   pni_spec s = pni_spec_of(index);
-  pn_tensor *d = pni_tensor_new(c, &s);
-  if (!d || pni_copy(c, d, index)) goto failed;
+  pn_tensor *d = is_whole ? pni_tensor_new(c, &s) : whole_index(c, where, index);
+  if (!d || (is_whole && pni_copy(c, d, index))) goto failed;
   int64_t *v = pni_data(d);
   for (int64_t i = 0; i < d->numel; i++) {
     if (i % PNI_SPAN == 0 && pni_check_cancel(c)) goto failed;
@@ -137,7 +171,7 @@ pn_tensor *pn_gather(pn_context *c, pn_tensor *x, int axis, pn_tensor *index) {
 
 const pni_op pni_op_gather = {.name = "gather",
                               .args = "x:t axis:a index:t",
-                              .doc = "out[i][j] = x[index[i][j]][j] for axis 1; index int64, 0-based",
+                              .doc = "out[i][j] = x[index[i][j]][j] for axis 1; index int64 or whole floats, 0-based",
                               .flags = PNI_OP_ANY_DTYPE | PNI_OP_AXIS,
                               .infer = infer_gather,
                               .eval = eval_gather,
@@ -259,7 +293,7 @@ pn_tensor *pn_take(pn_context *c, pn_tensor *x, int axis, pn_tensor *index) {
 const pni_op pni_op_take = {
     .name = "take",
     .args = "x:t axis:a index:t",
-    .doc = "sub-tensors of axis in the order of index (int64, 0-based), whose shape replaces the axis",
+    .doc = "sub-tensors of axis in the order of index (int64 or whole floats, 0-based), whose shape replaces the axis",
     .flags = PNI_OP_ANY_DTYPE | PNI_OP_AXIS,
     .infer = infer_take,
     .eval = eval_take,

@@ -46,8 +46,8 @@ static entry read_entry(lua_State *L, int i, int64_t n) {
   entry e = {.kind = ONE};
   pn_tensor *t = pni_test_tensor(L, i);
   if (t) {
-    if (t->dtype != PN_INT64)
-      pni_error(L, "index: an index tensor must be int64 (or a bool mask alone), got %s",
+    if (t->dtype == PN_BOOL)
+      pni_error(L, "index: an index tensor must be int64 or whole floats (or a bool mask alone), got %s",
                 pn_dtype_name((pn_dtype)t->dtype));
     e.kind = TAKE;
     e.index = t;
