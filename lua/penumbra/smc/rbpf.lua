@@ -88,10 +88,11 @@ local view_methods = core.namespace("a view", {
 local view_class = { __index = view_methods, __name = "view" }
 
 local function look(self, state, t, y, u, observed)
-  local view = setmetatable({ filter = self, t = t, y = y, input = u, observed = observed }, view_class)
+  local view = setmetatable({ filter = self, t = t, y = y, input = u, observed = observed, law = false, link = false },
+    view_class)
   if not state then
     view.mean, view.cov = prior_of(self)
-    view.law = not self.sampler and switching.first_law(self, u) or nil
+    view.law = not self.sampler and switching.first_law(self, u)
     return view
   end
   view.s, view.mean, view.cov, view.carried = state.s, state.mean, state.cov, state.carried
@@ -215,14 +216,11 @@ local function resampled(pass, state)
   local parts = { s = state.s, mean = state.mean, cov = state.cov, carried = state.carried }
   return ancestors == nil and state or machine.map("rbpf", function(x)
     x = core.new_selected(x, ancestors)
-    if not due or not x:requires_grad() then
-      return x
-    end
-    local mask = due
-    for _ = #self.shape + 1, x:ndim() do
+    local mask = x:requires_grad() and due
+    for _ = #self.shape + 1, mask and x:ndim() or 0 do
       mask = mask:unsqueeze(-1)
     end
-    return mask:where(x:detach(), x)
+    return mask and mask:where(x:detach(), x) or x
   end, parts)
 end
 
@@ -586,6 +584,9 @@ function rbpf.rbpf(given)
   o.shape, o.pass, o.machine_options = { math.tointeger(o.num_particles), table.unpack(o.batch_shape or {}) }, false, {}
   for _, name in ipairs(of_machine) do
     o.machine_options[name] = o[name]
+  end
+  for _, name in ipairs { "coupling", "proposal", "sampler", "measurement_update" } do
+    o[name] = o[name] or false -- what is nil is looked for in the methods
   end
   return setmetatable(o, class)
 end
