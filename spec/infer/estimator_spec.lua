@@ -1,7 +1,6 @@
 -- The battery of the estimators: every row against values and gradients from the papers' formulas, in both dtypes,
 -- replayed, and on what must be refused.
 local pn = require "penumbra"
-local message_of = require("spec.helper").message_of
 local golden = dofile "spec/golden/infer/estimators.lua"
 
 local rows = {}
@@ -27,6 +26,12 @@ local function close(got, want, limit, what)
   local same = got:eq(want) -- infinite ones
   local off = pn.where(same, 0, (got - want):abs() - want:abs() * limit):max():item()
   assert(off <= limit, ("%s is off by %.3g"):format(what, off))
+end
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
 end
 
 describe("estimator", function()
