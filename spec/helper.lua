@@ -3,8 +3,8 @@ local assert = require "luassert"
 
 local helper = {}
 
---- What f(...) raises; it must raise. (A library's function given as f finds its caller here: a spec of where errors are
---- said to be has a function of its own.)
+--- What f(...) raises; it must raise. (A library's function given as f finds its caller here: a spec of where errors
+--- are said to be has a function of its own.)
 function helper.message_of(f, ...)
   local ok, message = pcall(f, ...)
   assert.is_false(ok)
