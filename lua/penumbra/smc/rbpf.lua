@@ -77,7 +77,7 @@ local view_methods = core.namespace("a view", {
   --- view:log_likelihood(s): log p(y_t | s_t = s, past), and the moments of x_t given y_t.
   log_likelihood = function(view, s)
     local mean, cov, m = predicted(view.filter, view, s)
-    local given = { observed = view.observed }
+    local given = { observed = view.observed or nil }
     local after, after_cov, log_prob = core.kalman_update(mean, cov, view.y, m.c, m.d, m.r, given)
     if not after then
       core.error("rbpf: log_likelihood: " .. after_cov)
@@ -88,8 +88,8 @@ local view_methods = core.namespace("a view", {
 local view_class = { __index = view_methods, __name = "view" }
 
 local function look(self, state, t, y, u, observed)
-  local view = setmetatable({ filter = self, t = t, y = y, input = u, observed = observed, law = false, link = false },
-    view_class)
+  local view = setmetatable({ filter = self, t = t, y = y or false, input = u, observed = observed or false, law = false,
+    link = false }, view_class) -- (what is nil is looked for in the methods)
   if not state then
     view.mean, view.cov = prior_of(self)
     view.law = not self.sampler and switching.first_law(self, u)
@@ -116,7 +116,7 @@ local function exact_step(self, view, mean, cov, s, carried)
     state.mean, state.cov, log_prob, state.auxiliary = self.measurement_update(view, mean, cov, m)
   else
     state.mean, state.cov, log_prob = core.kalman_step(mean, cov, m.a, m.b, m.q, view.y, m.c, m.d, m.r,
-      { observed = view.observed })
+      { observed = view.observed or nil })
   end
   if not state.mean then
     core.error(("rbpf: step %d: %s"):format(view.t, state.cov))
@@ -559,7 +559,7 @@ end
 --- sampler       in the place of init, transition and proposal: function(view) gives draws of s_t, the logarithm of
 ---               p(s_t | past) over their density (nil: 0), and what particles carry beside s, a table of tensors
 ---               (nil): view.carried, and the fourth argument of coupling and system. view.link is what coupling gives;
----               at the first step view.s is nil, in a forecast view.y
+---               at the first step view.s is nil, in a forecast view.y is false
 --- measurement_update  in the place of the Kalman step, for observations that are not linear and Gaussian:
 ---               function(view, mean, cov, m) of the moments of x_{t-1} and m.a ... m.r gives those of x_t and the
 ---               logarithm of what the weight is multiplied by; view.y, view.observed
