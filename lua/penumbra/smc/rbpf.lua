@@ -88,8 +88,8 @@ local view_methods = core.namespace("a view", {
 local view_class = { __index = view_methods, __name = "view" }
 
 local function look(self, state, t, y, u, observed)
-  local view = setmetatable({ filter = self, t = t, y = y or false, input = u, observed = observed or false, law = false,
-    link = false }, view_class) -- (what is nil is looked for in the methods)
+  local view = setmetatable({ filter = self, t = t, y = y or false, input = u, observed = observed or false,
+    law = false, link = false }, view_class) -- (what is nil is looked for in the methods)
   if not state then
     view.mean, view.cov = prior_of(self)
     view.law = not self.sampler and switching.first_law(self, u)
