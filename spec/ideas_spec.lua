@@ -4,12 +4,7 @@ local pn = require "penumbra"
 local help = require "penumbra.shell.help"
 local ideas = require "penumbra.shell.ideas"
 local other_names = require "spec.other_names"
-
-local function refused(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, message)
-end
+local refused = require("spec.helper").refused
 
 describe("help by idea", function()
   it("has an answer for the words that people try", function()

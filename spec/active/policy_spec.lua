@@ -3,10 +3,7 @@ local pn = require "penumbra"
 local active, nn = pn.active, pn.nn
 local acquisition = require "penumbra.active.acquisition"
 local reinforced = require "penumbra.active.reinforced"
-
-local function near(want, got, tolerance, what)
-  assert.truthy(math.abs(got - want) <= tolerance, ("%s: %.17g, want %.17g"):format(what or "", got, want))
-end
+local near = require("spec.helper").within
 
 local function long(list) return pn.tensor(list, { dtype = "int64" }) end
 

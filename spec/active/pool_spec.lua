@@ -1,10 +1,7 @@
 -- A pool: what is asked and told, refused, never seen; the same bits from a seed and from a file; where random loses.
 local pn = require "penumbra"
+local near = require("spec.helper").within
 local active, nn = pn.active, pn.nn
-
-local function near(want, got, tolerance, what)
-  assert.truthy(math.abs(got - want) <= tolerance, ("%s: %.17g, want %.17g"):format(what or "", got, want))
-end
 
 local function message_of(f, ...)
   local ok, message = pcall(f, ...)

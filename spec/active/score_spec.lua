@@ -1,11 +1,8 @@
 -- Acquisition scores: entropies read three ways, BALD by draws and by formulas, BatchBALD by enumeration, core sets.
 local pn = require "penumbra"
+local near = require("spec.helper").within
 local active = pn.active
 local golden = dofile "spec/golden/active/scores.lua"
-
-local function near(want, got, tolerance, what)
-  assert.truthy(math.abs(got - want) <= tolerance, ("%s: %.17g, want %.17g"):format(what or "", got, want))
-end
 
 local function message_of(f, ...)
   local ok, message = pcall(f, ...)

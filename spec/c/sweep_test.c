@@ -25,10 +25,14 @@ typedef struct {
 #define AXIS(a) ((pn_axes){1, {a}})
 
 typedef pn_tensor *(*expression)(pn_context *c, const given *g);
+typedef pn_tensor *(*of_one)(pn_context *c, pn_tensor *x);
+typedef pn_tensor *(*of_two)(pn_context *c, pn_tensor *x, pn_tensor *y);
 
 typedef struct {
   const char *name;
   expression value;
+  of_one one; /* in its place: the builder itself */
+  of_two two;
 } row;
 
 #define X(id, text)                                                                                                    \
@@ -79,7 +83,7 @@ static bool work(pn_context *c, const void *data) {
   given g;
   double number;
   if (!prepare(c, r->name, &g)) return false;
-  pn_tensor *y = total(c, r->value(c, &g));
+  pn_tensor *y = total(c, r->value ? r->value(c, &g) : r->one ? r->one(c, g.x) : r->two(c, g.x, g.y));
   if (!y || pn_tensor_item(c, y, &number) != PN_OK) return false;
   if (!pn_tensor_requires_grad(y)) return true;
   pn_tensor *in[] = {g.x, g.y, g.m, g.s, g.vector}, *out[5], *squares = NULL;
@@ -143,13 +147,34 @@ static void contexts(void) {
 }
 
 static const row rows[] = {
-#define X(id, text) {#id, value_##id},
+#define X(id, text) {#id, value_##id, 0, 0},
 #include "sweep.def"
 #undef X
 };
 
+/* Every operation with a builder; one and two are 0 where it takes more than tensors. */
+static const row operations[] = {
+#define X(id)                                                                                                          \
+  {#id, 0, _Generic(&pn_##id, of_one : &pn_##id, default : 0), _Generic(&pn_##id, of_two : &pn_##id, default : 0)},
+#define V(id, rule)
+#define H(id)
+#include "../../src/autodiff/op/op.def"
+#undef X
+#undef V
+#undef H
+};
+
+static bool is_listed(const char *name) {
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+    if (strcmp(rows[k].name, name) == 0) return true;
+  return false;
+}
+
 int main(void) {
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) sweep(rows[k].name, work, &rows[k]);
+  for (size_t k = 0; k < sizeof operations / sizeof *operations; k++)
+    if (!is_listed(operations[k].name) && (operations[k].one || operations[k].two))
+      sweep(operations[k].name, work, &operations[k]);
   sweep("actions", actions, NULL);
   sweep("generators", generators, NULL);
   sweep("many", many, NULL);

@@ -1,17 +1,12 @@
 -- What time does to a belief: the tables of the paper's figure 2, closed forms, the weighted posterior that the
 -- recursion must equal.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local continual, dist = pn.continual, pn.dist
 
 local function near(want, got, limit)
   got = pn.is_tensor(got) and got:item() or got
   assert(math.abs(want - got) <= (limit or 1e-8) * math.max(1, math.abs(want)), ("%.12g for %.12g"):format(got, want))
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 local standard = dist.normal(0, 1)

@@ -1,6 +1,7 @@
 -- The learner on streams whose answer is known: conjugate models in closed form, online variational Bayes written out,
 -- draws of the weights one network at a time.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local continual, nn = pn.continual, pn.nn
 
 local function off(want, got)
@@ -16,12 +17,6 @@ end
 
 local function bits(a, b)
   assert.same(a:totable(), b:totable())
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 local NOISE = 0.5

@@ -1,13 +1,8 @@
 -- A learner's state: observe is all or nothing, what is saved goes on to the same bits, and what cannot be learned from
 -- is refused by name.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local continual, nn = pn.continual, pn.nn
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
 
 local function network(dtype)
   return nn.sequential { nn.linear(2, 4, { dtype = dtype }), nn.tanh(), nn.linear(4, 3, { dtype = dtype }) }

@@ -1,6 +1,7 @@
 -- Sites of single data, scores, memories and updates: quadrature (spec/golden/continual/sites.py), the same sums one
 -- datum and one draw at a time by automatic differentiation, closed forms of linear models, all subsets.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local continual, dist, nn = pn.continual, pn.dist, pn.nn
 local golden = dofile "spec/golden/continual/sites.lua"
 
@@ -9,12 +10,6 @@ local function close(want, got, limit, what)
   assert.same(want:shape(), got:shape())
   local off = ((got - want):abs() - want:abs() * limit):max():item()
   assert(off <= limit, ("%s: off by %.3g"):format(what or "value", off))
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 local function column(list)

@@ -3,6 +3,7 @@
 --- times the draws against the law (MANY), and eight times those whose shares are to be uniform.
 local pn = require "penumbra"
 local assert = require "luassert"
+local refuses = require("spec.helper").refuses
 
 local dist = pn.dist
 local SOAK = os.getenv "PN_SOAK" ~= nil
@@ -38,12 +39,6 @@ local function close(got, want, rel, what, absolute)
     local same = g == w or (g ~= g and w ~= w) or math.abs(g - w) <= rel * math.abs(w) + (absolute or 0)
     assert(same, ("%s: number %d is %.17g, expected %.17g"):format(what, i, g, w))
   end
-end
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
 end
 
 -- Mean of the elements of x and its standard error.

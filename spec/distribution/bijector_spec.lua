@@ -3,6 +3,7 @@
 local pn = require "penumbra"
 local golden = require "spec.golden.distribution.bijector"
 local sets = require "spec.golden.distribution.constraint"
+local refuses = require("spec.helper").refuses
 
 local dist, B = pn.dist, pn.dist.bijector
 
@@ -79,12 +80,6 @@ local function close(got, want, rel, what, slack)
     local same = g == w or (g ~= g and w ~= w) or math.abs(g - w) <= rel * math.abs(w) + (slack or 1e-13)
     assert(same, ("%s: number %d is %.17g, expected %.17g"):format(what, i, g, w))
   end
-end
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
 end
 
 local function joined(...)

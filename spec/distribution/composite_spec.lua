@@ -2,6 +2,7 @@
 -- them owes, over examples.
 local pn = require "penumbra"
 local golden = require "spec.golden.distribution.composite"
+local refuses = require("spec.helper").refuses
 
 local dist, B = pn.dist, pn.dist.bijector
 local DRAWS = 100000
@@ -21,12 +22,6 @@ local function close(got, want, rel, what)
       error(("%s: number %d is %.17g, expected %.17g"):format(what, i, g, w))
     end
   end
-end
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
 end
 
 -- The mean of the numbers x is `want` within 6 standard errors, which are at most `narrow`.

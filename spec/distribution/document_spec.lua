@@ -35,6 +35,7 @@
 -- forms is the gate's: exact is the default, the printed approximation is named.
 local pn = require "penumbra"
 local golden = require "spec.golden.distribution.documents"
+local refuses = require("spec.helper").refuses
 
 local dist = pn.dist
 
@@ -42,12 +43,6 @@ local function near(got, want, rel, what, absolute)
   got = type(got) == "number" and got or got:item()
   assert(math.abs(got - want) <= rel * math.abs(want) + (absolute or 1e-14),
     ("%s: %.15g, expected %.15g"):format(what, got, want))
-end
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(tostring(message):find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
 end
 
 local function mixture_of(t)

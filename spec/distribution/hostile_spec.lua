@@ -2,6 +2,7 @@
 -- ends, lists that are no tensors, events of size 0.
 local pn = require "penumbra"
 local assert = require "luassert"
+local message_of = require("spec.helper").message_of
 
 local dist = pn.dist
 local POINTS = { "cdf", "log_cdf", "log_survival" }
@@ -19,12 +20,6 @@ local function make(row, change)
     params[name] = v
   end
   return dist[row.name](params), params
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 local function holds(text, what)

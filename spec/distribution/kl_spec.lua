@@ -1,5 +1,6 @@
 -- Divergences of two kinds: every pair against quadrature, its slopes against differences, and draws.
 local pn = require "penumbra"
+local refuses = require("spec.helper").refuses
 local golden = { table.unpack((require "spec.golden.distribution.kl")) }
 for _, case in ipairs((require "spec.golden.distribution.kl_discrete")) do
   golden[#golden + 1] = case
@@ -17,12 +18,6 @@ for _, pair in ipairs(dist.kl_pairs()) do
     known[key] = true
     counted = counted + 1
   end
-end
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
 end
 
 local function near(got, want, rel, what)

@@ -2,6 +2,7 @@
 --- (spec/golden/distribution/limited.py), rows of the library that say the same, sums and integrals to one, and
 --- conjugate posteriors.
 local pn = require "penumbra"
+local refused = require("spec.helper").refused
 local dist = pn.dist
 
 local golden = dofile "spec/golden/distribution/limited.lua"
@@ -16,12 +17,6 @@ local function all_near(got, want, tolerance)
   got, want = got:totable(), pn.is_tensor(want) and want:totable() or want
   assert.equal(#want, #got)
   for k, v in ipairs(want) do near(got[k], v, tolerance) end
-end
-
-local function refused(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, message)
 end
 
 local function weibull() return dist.weibull { scale = 2, concentration = 1.5 } end

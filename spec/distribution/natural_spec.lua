@@ -1,6 +1,7 @@
 -- Gaussian factors by natural parameters, products of experts, and divergences of Gaussians and by Monte Carlo.
 local pn = require "penumbra"
 local golden = require "spec.golden.distribution.natural"
+local refuses = require("spec.helper").refuses
 
 local dist, N = pn.dist, pn.dist.natural
 
@@ -8,12 +9,6 @@ local function near(got, want, rel, what)
   got = type(got) == "number" and got or got:item()
   assert(got == want or math.abs(got - want) <= rel * math.max(1e-3, math.abs(want)),
     ("%s: %.12g, expected %.12g"):format(what or "value", got, want))
-end
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
 end
 
 -- The two numbers of an estimate.

@@ -2,18 +2,13 @@
 local pn = require "penumbra"
 local core = require "penumbra.core"
 local bijectors = require "spec.golden.distribution.bijector"
+local refuses = require("spec.helper").refuses
 
 local dist, B, N = pn.dist, pn.dist.bijector, pn.dist.natural
 local path
 
 before_each(function() path = os.tmpname() end)
 after_each(function() os.remove(path) end)
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
-end
 
 -- Not the tensor that a bijector keeps the inverse of.
 local function copy(t)

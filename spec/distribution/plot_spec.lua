@@ -1,12 +1,7 @@
 -- Pictures of distributions. What plot.save does with a panel is spec/plot_spec.lua's.
 local pn = require "penumbra"
+local refuses = require("spec.helper").refuses
 local dist = pn.dist
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
-end
 
 -- The numbers of a mark: {x, y} pairs.
 local function data_of(panel, k)

@@ -3,23 +3,9 @@
 local pn = require "penumbra"
 local golden = require "spec.golden.fusion.two_sensors"
 local linear_sensors = require "spec.fusion.linear_sensors"
+local helper = require "spec.helper"
+local refuses, near, close = helper.refuses, helper.within, helper.close
 local dist, fusion = pn.dist, pn.fusion
-
-local function near(got, want, tolerance, what)
-  got = type(got) == "number" and got or got:item()
-  assert(math.abs(got - want) <= tolerance, ("%s: %.15g, expected %.15g"):format(what or "value", got, want))
-end
-
-local function close(a, b, tolerance)
-  local d = (a - b):abs():max():item()
-  assert(d <= tolerance, ("off by %g"):format(d))
-end
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
-end
 
 local function belief(x, v, dtype)
   local precision = 1 + 1 / v

@@ -1,13 +1,8 @@
 -- Which sources the fusion rule believes: thresholds against the exact law of order statistics, healthy and failing
 -- linear Gaussian sensors, sets that are equally large.
 local pn = require "penumbra"
+local refuses = require("spec.helper").refuses
 local dist, fusion = pn.dist, pn.fusion
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
-end
 
 local function standard(n) return dist.normal(pn.zeros { n }, 1):independent(1) end
 

@@ -2,6 +2,7 @@
 -- 0.19, 0.25, 1), BFGS over all linear Gaussian posteriors, and dense conditioning
 -- (spec/golden/gap/linear_gaussian.py).
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local golden = dofile "spec/golden/gap/linear_gaussian.lua"
 
 local function scalar(a, q, r, p1)
@@ -24,12 +25,6 @@ local function near(want, got, limit)
   end
   assert.equal(#want, #got)
   for k, v in ipairs(want) do assert.near(v, got[k], limit) end
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 local plain = scalar(0.9, 0.19, 0.25, 1)

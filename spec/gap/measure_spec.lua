@@ -1,17 +1,12 @@
 -- pn.gap.measure where every part is known: a linear Gaussian system whose network is bad on purpose; models that have
 -- no conditioning gap, or no gap at all; log joints against the models' own bounds.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local vae = pn.models.vae
 
 local T = 5
 local system = pn.smc.linear_system { transition = { { 0.9 } }, transition_cov = { { 0.19 } }, emission = { { 1 } },
   emission_cov = { { 0.25 } }, initial_mean = { 0 }, initial_cov = { { 1 } } }
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
 
 local function evidence(x)
   return system:log_likelihood(x:transpose(1, 2):contiguous(), { first = "predicted" })

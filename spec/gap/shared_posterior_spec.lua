@@ -1,6 +1,7 @@
 -- The shared posterior against closed figures, quadrature and enumeration; the split of what a q loses; the univariate
 -- example; normals fitted to mixtures.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local gap = pn.gap
 
 local function near(want, got, limit)
@@ -8,12 +9,6 @@ local function near(want, got, limit)
   want = type(want) == "table" and want or { want }
   assert.equal(#want, #got)
   for k, v in ipairs(want) do assert.near(v, got[k], limit) end
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 describe("the shared posterior", function()

@@ -1,11 +1,6 @@
 -- Worlds with exact likelihoods: published figures of evidence and gaps, sums by hand, draws against densities.
 local pn = require "penumbra"
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
+local message_of = require("spec.helper").message_of
 
 describe("flights", function()
   it("have the known evidence, ceiling and gaps", function()

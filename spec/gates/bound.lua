@@ -5,7 +5,7 @@ local tool = require "spec.gates.tool"
 local function rows(root)
   local names = {}
   for _, list in ipairs(tool.files(root, "src", "*op.def")) do
-    for name in tool.read(root .. "/" .. list):gmatch "X%(([%w_]+)%)" do names["pn_" .. name] = true end
+    for _, name in ipairs(tool.entries(tool.read(root .. "/" .. list))) do names["pn_" .. name] = true end
   end
   return names
 end

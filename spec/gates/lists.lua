@@ -7,7 +7,7 @@ local function prefix_of(root, list)
   for _, path in ipairs(tool.files(root, list:match "^(.*)/", "*.h")) do
     local own = path:match "^(.*)/" == list:match "^(.*)/" -- folders below have lists of their own
     local text = own and tool.read(root .. "/" .. path) or ""
-    local declaration = '#define X%(name%)%s+extern const [%w_]+ ([%w_]+_)##name;%s*#include "'
+    local declaration = '#define X%(name%)%s+extern const [%w_]+ ([%w_]+_)##name;[^;]-#include "'
     local prefix = text:match(declaration .. list:match "[^/]+$")
     if prefix then return prefix end
   end
@@ -46,7 +46,7 @@ return function(root, build)
     local prefix, folder = prefix_of(root, list), list:match "^src/([^/]*)/" -- anywhere in the layer
     local rows = {}
     if prefix then
-      for name in tool.uncommented(tool.read(root .. "/" .. list)):gmatch "X%(([%w_]+)%)" do
+      for _, name in ipairs(tool.entries(tool.read(root .. "/" .. list))) do
         if rows[name] then found[#found + 1] = list .. ": " .. name .. " stands there twice" end
         rows[name] = true
       end

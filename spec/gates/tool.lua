@@ -56,6 +56,13 @@ end
 --- The same with the contents of strings gone.
 function tool.code(text) return (tool.uncommented(text):gsub('"[^"\n]*"', '""')) end
 
+--- Names of the entries of a list's text, X(name) and what else it has: V(name, rule), H(name).
+function tool.entries(text)
+  local names = {}
+  for name in tool.uncommented(text):gmatch "%f[%w][XVH]%(([%w_]+)" do names[#names + 1] = name end
+  return names
+end
+
 --- Names declared PN_API in a header's text, in order.
 function tool.public(text)
   local names = {}

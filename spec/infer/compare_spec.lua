@@ -5,19 +5,10 @@ local pn = require "penumbra"
 local dist = pn.dist
 local posterior = require "penumbra.infer.posterior"
 local target = require "penumbra.infer.target"
+local helper = require "spec.helper"
+local refused, near = helper.refused, helper.near
 
 local golden = dofile "spec/golden/infer/comparison.lua"
-
-local function near(got, want, tolerance)
-  assert(math.abs(got - want) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
-    ("got %.15g, want %.15g"):format(got, want))
-end
-
-local function refused(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, message)
-end
 
 -- The posterior of m on args whose draws [chains, draws, n] are these.
 local function posterior_of(m, args, z)

@@ -3,11 +3,7 @@ local logsumexp = require "spec.infer.enumerated".logsumexp
 local pn = require "penumbra"
 local dist = pn.dist
 local model = require "penumbra.infer.model"
-
-local function near(got, want, tolerance)
-  assert(math.abs(got - want) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
-    ("got %.15g, want %.15g"):format(got, want))
-end
+local near = require("spec.helper").near
 
 -- The log density of m with its enumerated variables summed out, and the gradient by loc if it is a parameter.
 local function summed(m, args, values, most, loc)

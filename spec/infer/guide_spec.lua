@@ -1,12 +1,8 @@
 --- Automatic guides against posteriors with a closed form.
 local pn = require "penumbra"
 local guide = require "penumbra.infer.guide"
+local near = require("spec.helper").near
 local dist = pn.dist
-
-local function near(got, want, tolerance)
-  assert(math.abs(got - want) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
-    ("got %.15g, want %.15g"):format(got, want))
-end
 
 -- z ~ N(0, [[1, r], [r, 1]]) seen as y = z + noise: a correlated normal posterior.
 local function correlated()

@@ -4,13 +4,9 @@ local logsumexp = require "spec.infer.enumerated".logsumexp
 local pn = require "penumbra"
 local dist = pn.dist
 local model = require "penumbra.infer.model"
+local near = require("spec.helper").near
 
 local enumerate = { enumerate = true }
-
-local function near(got, want, tolerance)
-  assert(math.abs(got - want) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
-    ("got %.15g, want %.15g"):format(got, want))
-end
 
 local function summed(m, most)
   return model.run(m, {}, { enumerate = true, most = most or 0 }):log_density():item()

@@ -3,12 +3,7 @@
 local pn = require "penumbra"
 local infer, dist, nn = pn.infer, pn.dist, pn.nn
 local curvature = require "penumbra.autodiff.curvature"
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
+local message_of = require("spec.helper").message_of
 
 local function close(got, want, limit)
   if not pn.is_tensor(want) then want = pn.tensor(want) end

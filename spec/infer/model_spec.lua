@@ -3,17 +3,12 @@
 local pn = require "penumbra"
 local dist, nn = pn.dist, pn.nn
 local model = require "penumbra.infer.model"
+local message_of = require("spec.helper").message_of
 
 local function near(got, want, tolerance)
   got = type(got) == "number" and got or got:item()
   assert(math.abs(got - want) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
     ("got %.15g, want %.15g"):format(got, want))
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 local here = debug.getinfo(1, "S").short_src

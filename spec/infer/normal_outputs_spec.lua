@@ -1,12 +1,9 @@
 -- Expected log-likelihoods under normal outputs, the noise that fits them, against quadrature and the worked network of
 -- Haussmann (2021); derivatives of both orders; the regression whose noise is updated after each epoch.
 local pn = require "penumbra"
+local near = require("spec.helper").within
 local nn, infer, dist = pn.nn, pn.infer, pn.dist
 local golden = dofile "spec/golden/infer/normal_outputs.lua"
-
-local function near(a, b, tolerance)
-  assert.is_true(math.abs(a - b) <= tolerance, ("%.15g, want %.15g"):format(a, b))
-end
 
 describe("an expected log-likelihood", function()
   it("is that of quadrature: normal and probit", function()

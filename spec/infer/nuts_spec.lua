@@ -1,18 +1,9 @@
 --- pn.nuts and posteriors: conjugate models within Monte Carlo error, what is asked of draws, and files.
 local pn = require "penumbra"
+local helper = require "spec.helper"
+local message_of, near = helper.message_of, helper.near
 local dist = pn.dist
 local golden = dofile "spec/golden/infer/loo.lua"
-
-local function near(got, want, tolerance)
-  assert(math.abs(got - want) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
-    ("got %.15g, want %.15g"):format(got, want))
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
 
 local coin = pn.model(function(m, heads, n)
   local p = m:sample("p", dist.beta(2, 3))

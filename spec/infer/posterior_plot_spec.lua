@@ -2,12 +2,7 @@
 local pn = require "penumbra"
 local dist = pn.dist
 local gnuplot = require "penumbra.plot.gnuplot"
-
-local function refused(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, message)
-end
+local refused = require("spec.helper").refused
 
 pn.seed(1)
 local y, sigma = pn.tensor { 28, 8, -3, 7, -1, 1, 18, 12 }, pn.tensor { 15, 10, 16, 11, 9, 11, 10, 18 }

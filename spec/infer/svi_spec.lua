@@ -3,17 +3,8 @@
 local pn = require "penumbra"
 local dist = pn.dist
 local objective = require "penumbra.infer.objective"
-
-local function near(got, want, tolerance)
-  assert(math.abs(got - want) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
-    ("got %.15g, want %.15g"):format(got, want))
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
+local helper = require "spec.helper"
+local message_of, near = helper.message_of, helper.near
 
 -- Bayesian linear regression with known noise: posterior N(mean, precision^-1), evidence N(y; 0, X X' + s^2 I).
 local function regression()

@@ -1,12 +1,7 @@
 -- Weighted draws: streams, resampling, expectations with their errors, and the tail's shape.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local infer, dist = pn.infer, pn.dist
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
 
 local function close(got, want, limit)
   local off = (got:to "float64" - want):abs():max():item()

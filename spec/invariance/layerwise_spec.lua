@@ -1,6 +1,7 @@
 -- The layer-wise posterior as a distribution, against a mixture of dense normal laws (spec/golden/invariance/
 -- linear_model.py) and the closed form of the linear model; the layer-by-layer fit where its optimum is known.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local inv, nn = pn.invariance, pn.nn
 local golden = dofile "spec/golden/invariance/linear_model.lua".node
 
@@ -9,12 +10,6 @@ local function close(want, got, limit)
   assert.same(want:shape(), got:shape())
   local off = ((got - want):abs() - want:abs() * limit):max():item()
   assert(off <= limit, ("off by %.3g"):format(off))
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 local function posterior()

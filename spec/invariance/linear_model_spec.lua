@@ -2,6 +2,7 @@
 -- (spec/golden/invariance/linear_model.py), the optima by maximising the bounds, what the paper prints beside what
 -- holds.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local inv, optim = pn.invariance, pn.optim
 local golden = dofile "spec/golden/invariance/linear_model.lua"
 
@@ -11,12 +12,6 @@ local function close(want, got, limit, what)
   assert.same(want:shape(), got:shape())
   local off = ((got - want):abs() - want:abs() * limit):max():item()
   assert(off <= limit, ("%s: off by %.3g"):format(what or "value", off))
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 local function canonical(K, N)

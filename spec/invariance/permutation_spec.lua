@@ -1,14 +1,9 @@
 -- The mixture over node permutations: gaps against quadrature (spec/golden/invariance/linear_model.py), the two ways to
 -- sum over permutations against each other and against networks that are permuted one by one, draws, and bounds.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local inv, nn = pn.invariance, pn.nn
 local golden = dofile "spec/golden/invariance/linear_model.lua"
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
 
 local function small(k, bias, inputs)
   return nn.sequential { nn.linear(inputs or 1, k, { bias = bias }), nn.tanh(), nn.linear(k, 1, { bias = bias }) }

@@ -1,13 +1,8 @@
 -- Transformations of weights that leave a network alone: outputs before and after, the paper's matrices against the
 -- weights that are moved, and the networks that are refused.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local inv, nn = pn.invariance, pn.nn
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
 
 local function same(a, b, limit)
   local off = (a - b):abs():max():item()

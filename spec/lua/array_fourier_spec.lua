@@ -1,14 +1,9 @@
 -- Fourier transforms of tensors: NumPy's values, Parseval's identity, adjoints, derivatives, batches, replays.
 local pn = require "penumbra"
 local case = require "spec.lua.array_case"
+local refused = require("spec.helper").refuses
 
 local g, float, same = dofile "spec/golden/tensor/fourier_values.lua", case.float, case.same
-
-local function refused(text, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert.is_truthy(tostring(message):find(text, 1, true), message)
-end
 
 describe("Fourier transforms", function()
   it("have NumPy's values at any length, in both dtypes", function()

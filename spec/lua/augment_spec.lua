@@ -1,13 +1,8 @@
 -- Pictures turned, moved, cut out and mirrored, against what can be said without sampling, and finite differences.
 local pn = require "penumbra"
 local case = require "spec.lua.array_case"
+local refused = require("spec.helper").refuses
 local same = case.same
-
-local function refused(text, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert.is_truthy(tostring(message):find(text, 1, true), message)
-end
 
 describe("pictures", function()
   local x = pn.randn({ 2, 3, 5, 5 }, { generator = pn.generator(1) })

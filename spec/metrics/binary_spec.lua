@@ -1,17 +1,12 @@
 --- Scores of two classes and of numbers, losses under the names that people know, and their pictures: by counting, and
 --- by hand.
 local pn = require "penumbra"
+local refused = require("spec.helper").refused
 local metrics, plot = pn.metrics, pn.plot
 
 local function near(got, want, tolerance)
   got = type(got) == "number" and got or got:item()
   assert(math.abs(got - want) <= (tolerance or 1e-12) * math.max(1, math.abs(want)), ("%.15g, %.15g"):format(got, want))
-end
-
-local function refused(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, message)
 end
 
 local y = pn.tensor({ 1, 0, 1, 1, 0, 0, 1, 0 }, { dtype = "int64" })

@@ -1,6 +1,7 @@
 --- Cross entropies with options, exponentials of matrices and distances against PyTorch and SciPy
 --- (spec/golden/metrics/losses.py).
 local pn = require "penumbra"
+local refused = require("spec.helper").refused
 
 local golden = dofile "spec/golden/metrics/losses.lua"
 
@@ -8,12 +9,6 @@ local function near(got, want, tolerance)
   want = pn.is_tensor(want) and want or pn.tensor(want)
   local gap = (got - want):abs():max():item()
   assert(gap <= (tolerance or 1e-12) * math.max(1, want:abs():max():item()), gap)
-end
-
-local function refused(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, message)
 end
 
 local logits, weights = pn.tensor(golden.logits), pn.tensor(golden.weights)

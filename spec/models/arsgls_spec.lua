@@ -3,12 +3,8 @@
 local pn = require "penumbra"
 local arsgls, rsgls_issm = pn.models.arsgls, pn.models.rsgls_issm
 local ladder = require "penumbra.models.ladder"
+local close = require("spec.helper").close
 local kalman = pn.smc.kalman
-
-local function close(got, want, limit, what)
-  local d = (got - want):abs():max():item()
-  assert(d <= limit, ("%s: off by %.3g"):format(what or "value", d))
-end
 
 describe("a ladder proposal", function()
   it("has the sum of the precisions, and its normaliser is that of the product", function()

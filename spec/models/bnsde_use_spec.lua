@@ -1,15 +1,10 @@
 -- What a Bayesian neural SDE is used for: gradients, training and its resumption, SGLD, encoders, forecasts, files; bad
 -- input.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local nn, dist = pn.nn, pn.dist
 
 local function largest(a, b) return (a - b):abs():max():item() end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
 
 local function same_bits(a, b)
   local count = 0

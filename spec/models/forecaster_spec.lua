@@ -1,6 +1,7 @@
 -- What all forecasters share: batches and their errors, padding, scales, training and its resumption, beliefs, files.
 -- Each model is one row of `kinds` and runs through all of it.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 
 local int64 = { dtype = "int64" }
 
@@ -79,12 +80,6 @@ local function a_set(steps)
     items[k] = { target = y, covariates = pn.randn({ steps, 2 }, { generator = g }), start = "2024-01-0" .. k }
   end
   return pn.data.series(items, { freq = "D" })
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 describe("a forecaster", function()

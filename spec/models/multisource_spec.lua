@@ -3,24 +3,10 @@
 local pn = require "penumbra"
 local golden = require "spec.golden.fusion.two_sensors"
 local linear_sensors = require "spec.fusion.linear_sensors"
+local helper = require "spec.helper"
+local refuses, near, close = helper.refuses, helper.within, helper.close
 local new_vae = pn.models.vae
 local dist = pn.dist
-
-local function near(got, want, tolerance, what)
-  got = type(got) == "number" and got or got:item()
-  assert(math.abs(got - want) <= tolerance, ("%s: %.15g, expected %.15g"):format(what or "value", got, want))
-end
-
-local function close(a, b, tolerance)
-  local d = (a - b):abs():max():item()
-  assert(d <= tolerance, ("off by %g"):format(d))
-end
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
-end
 
 local VARIANCE <const> = { a = 0.5, b = 2, c = 1 }
 local X <const> = { a = 0.7, b = -1.1, c = 0.4 }

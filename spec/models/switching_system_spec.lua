@@ -3,17 +3,11 @@
 -- of a batch; intervals are 6 standard errors and must be narrow.
 local pn = require "penumbra"
 local oracle = require "spec.smc.switching_oracle"
+local close = require("spec.helper").close
 local rsgls, sgls = pn.models.rsgls, pn.models.sgls
 local kalman = pn.smc.kalman
 
 local NAN = 0 / 0
-
-local function off(got, want) return (got - want):abs():max():item() end
-
-local function close(got, want, limit, what)
-  local d = off(got, want)
-  assert(d <= limit, ("%s: off by %.3g"):format(what or "value", d))
-end
 
 local function near(want, got, tolerance)
   assert.is_true(math.abs(want - got) <= tolerance, ("%.15g is not %.15g"):format(got, want))

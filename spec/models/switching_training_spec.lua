@@ -1,14 +1,10 @@
 -- What a deep switching system is to a training loop and to a device: gradients, lengths, missing data, compiled steps,
 -- files, and a filter that goes on.
 local pn = require "penumbra"
+local close = require("spec.helper").close
 local models = pn.models
 
 local NAN = 0 / 0
-
-local function close(got, want, limit, what)
-  local d = (got - want):abs():max():item()
-  assert(d <= limit, ("%s: off by %.3g"):format(what or "value", d))
-end
 
 -- Small models of all four kinds, with covariates and encoders.
 local function some(name, more)

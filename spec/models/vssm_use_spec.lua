@@ -5,16 +5,11 @@ local prepared_batch = require "penumbra.models.prepared_batch"
 local residual_paths = require "penumbra.models.residual_paths"
 local vssm = require "penumbra.models.vssm"
 local window_training = require "penumbra.models.window_training"
+local message_of = require("spec.helper").message_of
 
 local linear, near_mean, copies = case.linear, case.near_mean, case.copies
 
 local function largest(a, b) return (a - b):abs():max():item() end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
 
 local function same_bits(a, b)
   for name, x in pairs(a) do assert.is_true(x:eq(b[name]):all():item(), name) end

@@ -1,11 +1,8 @@
 -- nn.bayesian, nn.predict, moments through layers: against the worked network of Haussmann (2021), closed forms, draws.
 local pn = require "penumbra"
 local core = require "penumbra.core"
+local near = require("spec.helper").within
 local nn, dist = pn.nn, pn.dist
-
-local function near(a, b, tolerance)
-  assert.is_true(math.abs(a - b) <= tolerance, ("%.15g, want %.15g"):format(a, b))
-end
 
 -- Draws of f, their mean and variance within `sigmas` of what is said; the interval must mean something.
 local function agrees(draws, mean, variance, narrow)

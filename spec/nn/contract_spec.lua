@@ -1,13 +1,8 @@
 -- What the contract of layers promises, of rows in C and layers in Lua alike: buffers that change with a step or not at
 -- all, modes that belong to calls, moments that pass through networks, options with pairs.
 local pn = require "penumbra"
+local refuses = require("spec.helper").refused
 local nn, optim = pn.nn, pn.optim
-
-local function refuses(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, message)
-end
 
 -- Centres by a running mean: a layer in Lua with a buffer.
 local function centre(size)

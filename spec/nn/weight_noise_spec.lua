@@ -2,11 +2,8 @@
 -- gradients, replay, dtypes, small batches; priors of all kinds, trained; divergences.
 local pn = require "penumbra"
 local core = require "penumbra.core"
+local near = require("spec.helper").within
 local nn, dist, optim = pn.nn, pn.dist, pn.optim
-
-local function near(a, b, tolerance)
-  assert.is_true(math.abs(a - b) <= tolerance, ("%.15g, want %.15g"):format(a, b))
-end
 
 local function largest(t) return t:abs():max():item() end
 

@@ -1,6 +1,7 @@
 -- Certificates: against risks that are known in closed form, over repeated data; what is spent and said; what is
 -- refused.
 local pn = require "penumbra"
+local refused = require("spec.helper").refuses
 local nn, pac, dist = pn.nn, pn.pac, pn.dist
 
 -- Logits (0, w x) with w ~ normal(m, s): the class is 1 where w x > 0.
@@ -20,11 +21,6 @@ end
 
 local function spread(q) -- of w_1 - w_0, both with scale s
   return q:posterior("weight"):stddev()[1][1]:item() * math.sqrt(2)
-end
-
-local function refused(message, f, ...)
-  local ok, got = pcall(f, ...)
-  assert(not ok and tostring(got):find(message, 1, true), tostring(got))
 end
 
 describe("a certificate", function()

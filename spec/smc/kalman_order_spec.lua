@@ -1,12 +1,11 @@
 -- Orders above 32, one filter at a time by BLAS: against the textbook in tensor operations, whose gradients are
 -- theirs.
 local pn = require "penumbra"
+local off = require("spec.helper").off
 local kalman = pn.smc.kalman
 
 local function mt(x) return x:transpose(-1, -2) end
 local function apply(a, x) return a:matmul(x:unsqueeze(-1)):squeeze(-1) end
-local function off(got, want) return (got - want):abs():max():item() end
-
 local function covariance(dtype, ...)
   local shape = { ... }
   local n = shape[#shape]

@@ -2,6 +2,8 @@
 -- numbers and against each other; gradients, draws, EM, continuous time.
 local pn = require "penumbra"
 local joint = require "spec.smc.joint_gaussian"
+local helper = require "spec.helper"
+local off, close = helper.off, helper.close
 local kalman = pn.smc.kalman
 
 local function mt(x) return x:transpose(-1, -2) end
@@ -22,15 +24,6 @@ local function smooth_all(s, y, o)
 end
 local function draws_of_all(states, initial)
   return initial and pn.concatenate({ initial:unsqueeze(2), states }, 2) or states
-end
-
-local function off(got, want)
-  return (got - want):abs():max():item()
-end
-
-local function close(got, want, limit, what)
-  local d = off(got, want)
-  assert(d <= limit, ("%s: off by %.3g"):format(what or "value", d))
 end
 
 local function covariance(...)

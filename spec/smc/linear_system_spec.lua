@@ -1,10 +1,9 @@
 -- One linear Gaussian system, which every exact filter takes: the same numbers from all of them, with offsets, inputs
 -- and gaps.
 local pn = require "penumbra"
+local off = require("spec.helper").off
 local kalman, smc = pn.smc.kalman, pn.smc
 local NAN = 0 / 0
-
-local function off(got, want) return (got - want):abs():max():item() end
 local function close(got, want, limit, what)
   local d = off(got, want)
   assert(d <= (limit or 1e-10), ("%s: off by %.3g"):format(what or "value", d))

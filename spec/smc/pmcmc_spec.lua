@@ -1,6 +1,7 @@
 --- Models written with m:scan as particle filters, and particle MCMC, held to the Kalman filter and to quadrature over
 --- the parameters.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local dist = pn.dist
 
 local T, SCALE = 30, 0.5
@@ -85,12 +86,6 @@ local function check_posterior(p, least_ess)
     assert.is_true(math.abs(row.mean - exact[name].mean) < 6 * row.mcse, name .. "\n" .. tostring(p))
     assert.is_true(row.mcse < exact[name].sd / 5 and math.abs(row.sd / exact[name].sd - 1) < 0.3, tostring(p))
   end
-end
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
 end
 
 describe("a model with m:scan as a particle filter", function()

@@ -1,11 +1,7 @@
 -- Structural models: how components compose, estimation, what components and forecasts are, errors.
 local pn = require "penumbra"
+local close = require("spec.helper").close
 local structural, kalman = pn.smc.structural, pn.smc.kalman
-
-local function close(got, want, limit, what)
-  local d = (got - want):abs():max():item()
-  assert(d <= limit, ("%s: off by %.3g"):format(what or "value", d))
-end
 
 describe("a structural model", function()
   it("is the sum of its components, in any order", function()

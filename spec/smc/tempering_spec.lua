@@ -1,12 +1,7 @@
 --- SMC samplers: evidence against closed forms, posteriors of posteriordb by their rule of acceptance, calibration.
 local pn = require "penumbra"
+local message_of = require("spec.helper").message_of
 local dist = pn.dist
-
-local function message_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
 
 -- Rows of a plate, so that observations stand apart: y_i ~ normal(mu, 0.7), mu ~ normal(0, 2).
 local N = 12

@@ -2,12 +2,8 @@
 -- layers, covariances against draws, the limit in which gates and moment matching agree, draws of the model, and what
 -- the document prints where it is wrong.
 local pn = require "penumbra"
+local near = require("spec.helper").within
 local nn = pn.nn
-
-local function near(a, b, tolerance, what)
-  a = type(a) == "number" and a or a:item()
-  assert.is_true(math.abs(a - b) <= tolerance, ("%s: %.15g, want %.15g"):format(what or "", a, b))
-end
 
 local function sigmoid(x) return 1 / (1 + math.exp(-x)) end
 

@@ -1,13 +1,9 @@
 -- What stands on the outputs: bounds and predictions of Haussmann (2021), 3.1.7 and 4.2.1, against the document's
 -- numbers, quadrature and draws; and the printed bound, whose sign is wrong.
 local pn = require "penumbra"
+local near = require("spec.helper").within
 local heads = {}
 for _, name in ipairs(pn.vbp.likelihood()) do heads[name] = pn.vbp.likelihood(name) end
-
-local function near(a, b, tolerance, what)
-  a = type(a) == "number" and a or a:item()
-  assert.is_true(math.abs(a - b) <= tolerance, ("%s: %.15g, want %.15g"):format(what or "", a, b))
-end
 
 -- The integral of f(x) N(x; m, v) by Simpson's rule.
 local function expectation(f, m, v)

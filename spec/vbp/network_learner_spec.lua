@@ -1,12 +1,8 @@
 -- The learner of variance back-propagation against the worked network of Haussmann (2021) (numbers by hand and by
 -- quadrature, to every digit that is given), its terms apart, its methods side by side, its file.
 local pn = require "penumbra"
+local near = require("spec.helper").within
 local nn, dist, infer = pn.nn, pn.dist, pn.infer
-
-local function near(a, b, tolerance, what)
-  a = type(a) == "number" and a or a:item()
-  assert.is_true(math.abs(a - b) <= tolerance, ("%s: %.15g, want %.15g"):format(what or "", a, b))
-end
 
 -- x = (1, -2), two hidden units, no biases; variances .04 and .09, prior precision 10, noise precision 2.
 local function worked(given)

@@ -1,12 +1,8 @@
 -- The variational ReLU network against coordinate ascent one number at a time (spec/golden/vbp/relu_net.py), the exact
 -- evidence of a linear model, its bound at each update, one pass over batches, its file.
 local pn = require "penumbra"
+local near = require("spec.helper").within
 local golden = dofile "spec/golden/vbp/relu_net.lua"
-
-local function near(a, b, tolerance, what)
-  a = type(a) == "number" and a or a:item()
-  assert.is_true(math.abs(a - b) <= tolerance, ("%s: %.15g, want %.15g"):format(what or "", a, b))
-end
 
 -- The golden net with its first weights: out of a file, where they can be set.
 local function started(dtype)

@@ -10,9 +10,13 @@
 #include "operations.h"
 
 static const pni_op *const rows[] = {
-#define X(name) &pni_op_##name,
+#define X(name)       &pni_op_##name,
+#define V(name, rule) X(name)
+#define H(name)       X(name)
 #include "../autodiff/op/op.def"
 #undef X
+#undef V
+#undef H
 #define X(name) &pni_distribution_op_##name,
 #include "../distribution/kernel/distribution_op.def"
 #undef X

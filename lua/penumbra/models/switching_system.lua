@@ -150,8 +150,9 @@ end
 
 -- ---- the filter ----
 
--- The parts of a filter of pn.smc.rbpf, whose inputs are what at_step gives: init, coupling or transition, and system.
-local function model_of(self, size, how)
+-- The parts of a filter of pn.smc.rbpf, whose inputs are what at_step gives: init, coupling or transition, and system,
+-- which takes the weights that were `drawn` with s.
+local function model_of(self, size, how, drawn)
   local kind, held = self.kind, self.bases:held(how.frozen and self.frozen_names or nil)
   local function next_law(s, at, carried)
     s = kind.coded(self, s)
@@ -165,15 +166,16 @@ local function model_of(self, size, how)
   if self.bases.bases.f then
     function model.coupling(s, _, at, carried)
       local link = next_law(s, at, carried).link
-      return link.matrix, link.offset, link.variance:diag_embed()
+      link.cov = link.variance:diag_embed()
+      return switching.ready(link)
     end
   else
     function model.transition(s, _, at) return kind.law(next_law(s, at)) end
   end
-  function model.system(s, _, at, carried)
-    local m = system_at(self, held, carried or self.bases:weights(kind.coded(self, s)), at)
-    return { transition = m.a, transition_offset = m.b, transition_cov = m.q:diag_embed(), emission = m.c,
-      emission_offset = m.d, emission_cov = m.r:diag_embed() }
+  function model.system(s, _, at)
+    local m = system_at(self, held, drawn and drawn.weights or self.bases:weights(kind.coded(self, s)), at)
+    m.q, m.r = m.q:diag_embed(), m.r:diag_embed()
+    return switching.ready(m)
   end
   return model, next_law
 end
@@ -181,7 +183,8 @@ end
 -- The filter whose switches look at what was observed, and whose particles keep the weights of the bases. (In the
 -- published listing q stands in the place of pi, log w_t in that of log w_{t-1}, and the state is updated by y, not z.)
 local function filter_of(self, size, how)
-  local model, next_law = model_of(self, size, how)
+  local latest, group = {}, self.recurrence_group
+  local model, next_law = model_of(self, size, how, latest)
   local shape, generator = { model.num_particles, size }, how.generator
   model.init, model.transition, model.history = nil, nil, false
   function model.sampler(view)
@@ -189,7 +192,8 @@ local function filter_of(self, size, how)
     local law = view.link and { link = view.link } or view.s and next_law(view.s, at, view.carried)
       or self.kind.first(self, at)
     local s, ratio = self.kind.draw(self, law, view, at.q_s, at.seen, shape, generator)
-    return s, ratio, self.bases:weights(s)
+    latest.weights = self.bases:weights(s)
+    return s, ratio, { [group] = latest.weights[group] }
   end
   if self.emission or self.standing then
     function model.measurement_update(view, mean, cov, m)

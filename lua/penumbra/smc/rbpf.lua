@@ -77,7 +77,7 @@ local view_methods = core.namespace("a view", {
   --- view:log_likelihood(s): log p(y_t | s_t = s, past), and the moments of x_t given y_t.
   log_likelihood = function(view, s)
     local mean, cov, m = predicted(view.filter, view, s)
-    local given = { observed = view.observed }
+    local given = { observed = view.observed or nil }
     local after, after_cov, log_prob = core.kalman_update(mean, cov, view.y, m.c, m.d, m.r, given)
     if not after then
       core.error("rbpf: log_likelihood: " .. after_cov)
@@ -88,10 +88,11 @@ local view_methods = core.namespace("a view", {
 local view_class = { __index = view_methods, __name = "view" }
 
 local function look(self, state, t, y, u, observed)
-  local view = setmetatable({ filter = self, t = t, y = y, input = u, observed = observed }, view_class)
+  local view = setmetatable({ filter = self, t = t, y = y or false, input = u, observed = observed or false,
+    law = false, link = false }, view_class) -- (what is nil is looked for in the methods)
   if not state then
     view.mean, view.cov = prior_of(self)
-    view.law = not self.sampler and switching.first_law(self, u) or nil
+    view.law = not self.sampler and switching.first_law(self, u)
     return view
   end
   view.s, view.mean, view.cov, view.carried = state.s, state.mean, state.cov, state.carried
@@ -115,7 +116,7 @@ local function exact_step(self, view, mean, cov, s, carried)
     state.mean, state.cov, log_prob, state.auxiliary = self.measurement_update(view, mean, cov, m)
   else
     state.mean, state.cov, log_prob = core.kalman_step(mean, cov, m.a, m.b, m.q, view.y, m.c, m.d, m.r,
-      { observed = view.observed })
+      { observed = view.observed or nil })
   end
   if not state.mean then
     core.error(("rbpf: step %d: %s"):format(view.t, state.cov))
@@ -215,14 +216,11 @@ local function resampled(pass, state)
   local parts = { s = state.s, mean = state.mean, cov = state.cov, carried = state.carried }
   return ancestors == nil and state or machine.map("rbpf", function(x)
     x = core.new_selected(x, ancestors)
-    if not due or not x:requires_grad() then
-      return x
-    end
-    local mask = due
-    for _ = #self.shape + 1, x:ndim() do
+    local mask = x:requires_grad() and due
+    for _ = #self.shape + 1, mask and x:ndim() or 0 do
       mask = mask:unsqueeze(-1)
     end
-    return mask:where(x:detach(), x)
+    return mask and mask:where(x:detach(), x) or x
   end, parts)
 end
 
@@ -561,7 +559,7 @@ end
 --- sampler       in the place of init, transition and proposal: function(view) gives draws of s_t, the logarithm of
 ---               p(s_t | past) over their density (nil: 0), and what particles carry beside s, a table of tensors
 ---               (nil): view.carried, and the fourth argument of coupling and system. view.link is what coupling gives;
----               at the first step view.s is nil, in a forecast view.y
+---               at the first step view.s is nil, in a forecast view.y is false
 --- measurement_update  in the place of the Kalman step, for observations that are not linear and Gaussian:
 ---               function(view, mean, cov, m) of the moments of x_{t-1} and m.a ... m.r gives those of x_t and the
 ---               logarithm of what the weight is multiplied by; view.y, view.observed
@@ -586,6 +584,9 @@ function rbpf.rbpf(given)
   o.shape, o.pass, o.machine_options = { math.tointeger(o.num_particles), table.unpack(o.batch_shape or {}) }, false, {}
   for _, name in ipairs(of_machine) do
     o.machine_options[name] = o[name]
+  end
+  for _, name in ipairs { "coupling", "proposal", "sampler", "measurement_update" } do
+    o[name] = o[name] or false -- what is nil is looked for in the methods
   end
   return setmetatable(o, class)
 end

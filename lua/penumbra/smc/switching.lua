@@ -76,6 +76,15 @@ end
 
 -- ---- what the script's functions give, checked ----
 
+-- What a model of this library gives is the operands themselves, which are not looked at.
+local ready = {}
+
+--- ready(operands): what `system` gives in place of a table of words, {a =, b =, ...}, or `coupling`, {matrix =, offset
+--- =, cov =}.
+function switching.ready(operands)
+  return setmetatable(operands, ready)
+end
+
 local PARTS = { transition = "a", transition_offset = "b", transition_input = false, transition_cov = "q",
   emission = "c", emission_offset = "d", emission_input = false, emission_cov = "r", initial_mean = false,
   initial_cov = false }
@@ -99,7 +108,9 @@ function switching.system_at(self, s, t, u, carried)
   if type(given) == "function" then
     given = given(s, t, u, carried)
   end
-  if type(given) ~= "table" then
+  if getmetatable(given) == ready then
+    return given
+  elseif type(given) ~= "table" then
     core.error(("rbpf: system must give a table of the parts of a linear system, got %s"):format(type(given)))
   end
   linear_system.refuse_other_words("rbpf: system", given)
@@ -126,6 +137,9 @@ end
 --- F, f, S at the previous particles as {matrix =, offset =, cov =}.
 function switching.link_at(self, s, t, u, carried)
   local matrix, offset, cov = self.coupling(s, t, u, carried)
+  if getmetatable(matrix) == ready then
+    return matrix
+  end
   options.argument("rbpf", "the matrix that coupling gives", matrix, "tensor")
   options.argument("rbpf", "the covariance that coupling gives", cov, "tensor")
   return { matrix = matrix, offset = offset, cov = cov }

@@ -151,8 +151,12 @@ pn_status pni_require_result(pn_context *c, const pni_call *call, const pni_op *
 pn_tensor *pni_max_pool2d_at(pn_context *c, pn_tensor *x, const int64_t kernel[2], const int64_t *stride,
                              const int64_t *padding);
 
-#define X(name) extern const pni_op pni_op_##name;
+#define X(name)       extern const pni_op pni_op_##name;
+#define V(name, rule) X(name)
+#define H(name)       X(name)
 #include "op.def"
 #undef X
+#undef V
+#undef H
 
 #endif

@@ -245,9 +245,15 @@ static const struct {
   const char *name;
   rule rule;
 } rules[] = {
-#define X(name, rule) {#name, rule},
-#include "batch.def"
+#define X(name)
+#define H(name)
+#define V(name, rule) {#name, rule},
+#include "../op/op.def"
+    /* of no list: parts of softmax, log_softmax and logsumexp */
+    V(softmax_slope, axis) V(log_softmax_slope, axis) V(logsumexp_slope, trailing)
 #undef X
+#undef H
+#undef V
 };
 
 static rule rule_of(const pni_op *op) {

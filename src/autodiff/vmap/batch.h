@@ -17,7 +17,7 @@ typedef struct pni_batch {
   int64_t n;             /* examples */
 } pni_batch;
 
-/* The operation for all examples: [n, shape of one result...]. By the rule of batch.def, or example by example.
+/* The operation for all examples: [n, shape of one result...]. By the rule that op.def names, or example by example.
  * Scoped. */
 pn_tensor *pni_batch_apply(pn_context *c, const pni_batch *b);
 /* t for each of n examples, a view: [n, shape of t...]. Scoped. */
