@@ -54,7 +54,7 @@ describe("the claim of", function()
       assert(mix <= mix_corrected and ell <= ell_corrected)
       assert(elbo <= elbo_corrected and elbo_corrected <= evidence + 5e-4)
       near(n / (n + noise), r[10], 4) -- the exact prediction; the printed mean draws it to 0
-      assert(not before or r[9] < before[9] and mix < before[2]) -- and the mixture's KL falls, while q_0's rises at first
+      assert(not before or r[9] < before[9] and mix < before[2]) -- KL of the mixture falls, that of q_0 rises
       before = r
     end
     for _, r in ipairs { { 10, 84 }, { 100, 532 } } do
