@@ -210,7 +210,8 @@ describe("rbpf with two labels", function()
   -- A switch that changes nothing: Kalman's forecast, offsets of state and observation in it.
   it("forecasts as the Kalman filter does where all labels have one system, with offsets", function()
     local system = { transition = pn.tensor { { 0.9, 0.2 }, { -0.1, 0.7 } },
-      transition_offset = pn.tensor { 0.5, -0.3 }, transition_cov = pn.tensor { 0.3, 0.2 }:diag_embed(), emission = pn.tensor { { 1, -0.5 } },
+      transition_offset = pn.tensor { 0.5, -0.3 }, transition_cov = pn.tensor { 0.3, 0.2 }:diag_embed(),
+      emission = pn.tensor { { 1, -0.5 } },
       emission_offset = pn.tensor { 2 }, emission_cov = pn.tensor { { 0.4 } }, initial_mean = pn.tensor { 0.2, 1 },
       initial_cov = pn.eye(2) }
     local y = pn.randn({ 5, 1 }, { generator = pn.generator(4) }) + 2
