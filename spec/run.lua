@@ -69,6 +69,11 @@ local WATCHED = {
   ["examples/09_kalman.lua"] = "spec/smc/kalman_example_spec.lua",
   ["examples/11_switching.lua"] = "spec/smc/switching_example_spec.lua",
   ["examples/12_stochastic_volatility.lua"] = "spec/smc/volatility_spec.lua",
+  ["examples/papers/conditioning_gap/best_linear_system.lua"] = "spec/paper_claims_spec.lua",
+  ["examples/papers/conditioning_gap/gaussian.lua"] = "spec/paper_claims_spec.lua",
+  ["examples/papers/invariance/linear_model.lua"] = "spec/paper_claims_spec.lua",
+  ["examples/papers/invariance/permutations.lua"] = "spec/paper_claims_spec.lua",
+  ["examples/papers/vbp/gates.lua"] = "spec/paper_claims_spec.lua",
 }
 
 local function chosen(name) return (#arg == 0 or contains(name, arg)) and not contains(name, spare) end

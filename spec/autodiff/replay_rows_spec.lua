@@ -1,4 +1,4 @@
--- Every row of every registry, eager and replayed: values, gradients, draws and training over 8 steps (20 in
+-- Every row of every registry, eager and replayed: values, gradients, draws and training over 5 steps (20 in
 -- `make soak`) in both dtypes must be the same bits, and generators must stand at the same place. Rows join by
 -- themselves.
 local pn = require "penumbra"
@@ -7,7 +7,7 @@ local case_of = require "spec.autodiff.replay_case"
 
 local dist, nn, optim, infer = pn.dist, pn.nn, pn.optim, pn.infer
 local rounds, trajectories = case_of.rounds, case_of.trajectories
-local STEPS = os.getenv "PN_SOAK" and 20 or 8
+local STEPS = os.getenv "PN_SOAK" and 20 or 5
 local DTYPES = { "float64", "float32" }
 
 local rows = {}

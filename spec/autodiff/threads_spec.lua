@@ -6,6 +6,7 @@ local common = require "spec.autodiff.replay_case"
 
 local dist = pn.dist
 local COUNTS = { 2, 3, 5 }
+local SOAK = os.getenv "PN_SOAK"
 
 local rows = {}
 for _, row in ipairs(pn.rows()) do
@@ -98,7 +99,7 @@ local large = {
   avg_pool2d = { shapes = { { 129, 9, 20, 21 } }, kernel = 2, stride = { 1, 2 }, count_include_pad = false },
 }
 -- Rows whose elements cost much, dealt to three threads alone: as few as a loop still deals, which is above 32768
--- (src/tensor/shape.c).
+-- (src/tensor/shape.c). They are computed in float64 whatever is given, so that float32 has its turn in `make soak`.
 local slow = { polygamma = true, gammaincinv = true, gammainccinv = true, gammainc = true, gammaincc = true,
   expintx = true, betaincinv = true, betainc = true, betaincc = true, von_mises_icdf = true, von_mises_cdf = true,
   bernoulli_kl_inverse = true }
@@ -107,7 +108,7 @@ describe("with any number of threads", function()
   for _, row in ipairs(rows.op) do
     if not row.hidden and row.name ~= "nonzero" then
       it(row.name .. " gives the same bits", function()
-        for _, dtype in ipairs { "float64", "float32" } do
+        for _, dtype in ipairs(slow[row.name] and not SOAK and { "float64" } or { "float64", "float32" }) do
           local copy = {}
           for key, v in pairs(row) do
             copy[key] = v

@@ -103,6 +103,12 @@ describe("a translation", function()
     end
     local delta = pn.randn { 4, 2 }
     local net = network(true)
+    local once, thrice = {}, {}
+    for into, scale in pairs { [once] = 1, [thrice] = 3 } do -- as far as it is told
+      into.w = inv.translate_network(net, pn.tensor { 0.7, -1.2 }, { layer = 1, scale = scale,
+        generator = pn.generator(5) })["1.weight"] - net:state()["1.weight"]
+    end
+    same(thrice.w, once.w * 3, 1e-13)
     local values = inv.translate_network(net, pn.tensor { 0.7, -1.2 }, { layer = 1, delta = delta, pivot = 3 })
     same(values["1.weight"], net:state()["1.weight"] + delta:t(), 1e-15) -- the bias is the pivot
   end)

@@ -37,13 +37,14 @@ local function all_equal(m, values)
     x:set(v:broadcast_to(x:shape()):contiguous())
   end
   m.prior_mean:set(pn.tensor { 0.5, -0.2 })
+  m.prior_log_inverse_scale:set(pn.tensor { 1.7, 0.6 }:log() * -0.5)
   return m
 end
 
 local function linear()
   return { transition = pn.tensor(SYSTEM.a), transition_cov = pn.tensor(SYSTEM.q):diag_embed(),
     emission = pn.tensor(SYSTEM.c), emission_cov = pn.tensor(SYSTEM.r):diag_embed(),
-    initial_mean = pn.tensor { 0.5, -0.2 }, initial_cov = pn.eye(2) }
+    initial_mean = pn.tensor { 0.5, -0.2 }, initial_cov = pn.tensor { 1.7, 0.6 }:diag_embed() }
 end
 
 local function constant(make, more)

@@ -239,6 +239,25 @@ describe("rbpf with two labels", function()
     assert.same({ 2, 16, 30000, 1, 1 }, ahead.y_cov:shape())
   end)
 
+  -- A switch that changes nothing: Kalman's forecast, offsets of state and observation in it.
+  it("forecasts as the Kalman filter does where all labels have one system, with offsets", function()
+    local system = { transition = pn.tensor { { 0.9, 0.2 }, { -0.1, 0.7 } },
+      transition_offset = pn.tensor { 0.5, -0.3 }, transition_cov = pn.tensor { 0.3, 0.2 }:diag_embed(),
+      emission = pn.tensor { { 1, -0.5 } },
+      emission_offset = pn.tensor { 2 }, emission_cov = pn.tensor { { 0.4 } }, initial_mean = pn.tensor { 0.2, 1 },
+      initial_cov = pn.eye(2) }
+    local y = pn.randn({ 5, 1 }, { generator = pn.generator(4) }) + 2
+    local rows = pn.tensor { { 0.8, 0.2 }, { 0.3, 0.7 } }
+    local f = pn.smc.rbpf { num_particles = 7, init = dist.categorical { probs = { 0.6, 0.4 } },
+      transition = function(s) return dist.categorical { probs = rows:take(1, s) } end,
+      system = pn.smc.linear_system(system) }
+    f:run(y)
+    local ahead, want = f:forecast(3), pn.smc.kalman.forecast(system, y, 3)
+    for _, name in ipairs { "mean", "cov" } do
+      near(0, (ahead[name]:reshape { 3 } - want[name]:reshape { 3 }):abs():max():item(), 1e-10)
+    end
+  end)
+
   it("has the exact gradient of the evidence with stop_gradient, whatever draws the switch", function()
     local delta, exact = 1e-5, {}
     for k, change in ipairs { function(d) return { a = { 0.9 + d, -0.5 } } end,

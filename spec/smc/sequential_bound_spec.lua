@@ -185,7 +185,7 @@ describe("gradients of bounds", function()
     -- biased, but by less than dropping the term costs, which is -0.81 (see below)
     local _, g = exact(Y)
     local slopes = {}
-    for round = 1, 5 do
+    for round = 1, 3 do
       local _, list = replicates(smc.vsmc, 32, 100, { gradient = "transport" })
       slopes[round] = list[3]
     end

@@ -77,7 +77,7 @@ describe("the evidence of an SMC sampler", function()
     assert.same({ 1, 800 }, p.draws.odds:shape())
   end)
 
-  -- With moves in coordinates that the same particles had chosen it was off by 1.07, 8 standard errors.
+  -- With moves in coordinates that the same particles had chosen it was off by 0.8, more than 8 standard errors.
   it("is that of a regression on thirty numbers", function()
     pn.seed(12)
     local d = 30
@@ -89,7 +89,7 @@ describe("the evidence of an SMC sampler", function()
     end)
     local cov = x:matmul(x:t()) + pn.eye(60) * 0.25
     local exact = dist.multivariate_normal { loc = pn.zeros { 60 }, covariance_matrix = cov }:log_prob(seen):item()
-    check_evidence(regression, { kernel = "hmc", num_particles = 1000 }, exact, 16)
+    check_evidence(regression, { kernel = "hmc", num_particles = 1000 }, exact, os.getenv "PN_SOAK" and 16 or 12)
   end)
 
   it("is known of every part of the data", function()

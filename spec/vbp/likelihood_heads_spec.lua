@@ -2,6 +2,7 @@
 -- numbers, quadrature and draws; and the printed bound, whose sign is wrong.
 local pn = require "penumbra"
 local near = require("spec.helper").within
+local clock = require("penumbra.core").clock
 local heads = {}
 for _, name in ipairs(pn.vbp.likelihood()) do heads[name] = pn.vbp.likelihood(name) end
 
@@ -177,8 +178,12 @@ describe("methods side by side", function()
   end
 
   it("are a row for each method and seed, the same as a learner alone", function()
+    local before = clock()
     local r = compare()
     assert.equal(10, #r)
+    local seconds = 0
+    for _, row in ipairs(r) do seconds = seconds + row.seconds end
+    assert.is_true(seconds > 0 and seconds <= clock() - before) -- of ten runs, one after another
     local alone = pn.vbp.learner { network = pn.nn.mlp({ 2, 8, 1 }, { activation = "relu" }), method = "clt", seed = 2,
       lr = .01 }
     alone:fit { data = { x, y }, epochs = 4, batch_size = 30, seed = 2, lr = .01 }
