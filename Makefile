@@ -343,12 +343,12 @@ uninstall:
 	  $(LIBDIR) $(PREFIX)/bin $(PREFIX)/include; do rmdir $(DESTDIR)$$d 2>/dev/null || true; done
 	@echo "uninstalled from $(DESTDIR)$(PREFIX)"
 
-# The README's tables from the rows, the Lua reference from the doc comments.
+# The manual's tables from the rows, the Lua reference from the doc comments.
 docs:
 	@.ci/deps build docs
 	@$(SUBMAKE) all
-	$(LUA_ENV) $(LUA) spec/readme.lua README.md > $(BUILD)/README.md
-	cp $(BUILD)/README.md README.md
+	@for f in examples/manual/*.md; do \
+	  $(LUA_ENV) $(LUA) spec/readme.lua $$f > $(BUILD)/chapter.md && cp $(BUILD)/chapter.md $$f || exit 1; done
 	$(LUA_ENV) $(LUA) spec/header.lua src/penumbra.h > $(BUILD)/penumbra.h
 	cp $(BUILD)/penumbra.h src/penumbra.h
 	ldoc --quiet --config .ci/ldoc.lua --dir $(BUILD)/docs lua

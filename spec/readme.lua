@@ -1,6 +1,7 @@
---- Prints README.md with its tables made anew from pn.rows(): what stands between `<!-- rows: KIND -->` and
---- `<!-- end rows -->` belongs to this program. `make docs` writes the result, `make check` compares it.
----   lua spec/readme.lua [README.md]
+--- Prints a chapter of the manual with its tables made anew from pn.rows(): what stands between `<!-- rows: KIND -->`
+--- and `<!-- end rows -->` belongs to this program. `make docs` writes the result, `make check` compares it.
+---   lua spec/readme.lua examples/manual/layers.md
+---   lua spec/readme.lua --all README.md examples/manual/*.md     is there a table for every kind of rows?
 local pn = require "penumbra"
 
 local function cell(text) return (tostring(text or ""):gsub("|", "\\|"):gsub("%s+", " ")) end
@@ -44,20 +45,21 @@ local function table_of(kind)
   return table.concat(lines, "\n")
 end
 
-local file = assert(io.open(arg[1] or "README.md"))
-local text = file:read "a"
-file:close()
-
 local seen = {}
-text = text:gsub("(<!%-%- rows: (%w+) %-%->\n).-(<!%-%- end rows %-%->)", function(open, kind, close)
-  seen[kind] = true
-  return open .. table_of(kind) .. "\n" .. close
-end)
-for _, row in ipairs(pn.rows()) do
+local all = arg[1] == "--all"
+for k = all and 2 or 1, #arg do
+  local file = assert(io.open(arg[k]))
+  local text = file:read "a"
+  file:close()
+  text = text:gsub("(<!%-%- rows: (%w+) %-%->\n).-(<!%-%- end rows %-%->)", function(open, kind, close)
+    seen[kind] = true
+    return open .. table_of(kind) .. "\n" .. close
+  end)
+  if not all then io.write(text) end
+end
+for _, row in ipairs(all and pn.rows() or {}) do
   if not seen[row.kind] then
-    seen[row.kind] = true
-    io.stderr:write("README.md has no table for rows of kind ", row.kind, "\n")
+    io.stderr:write("the manual has no table for rows of kind ", row.kind, "\n")
     os.exit(1)
   end
 end
-io.write(text)

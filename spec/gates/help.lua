@@ -1,5 +1,5 @@
---- Every pointer of help (`pn.help "x"`, help"x") in README, in the comments, texts and errors of Lua's modules and
---- in C leads to a text, which is not the one that points.
+--- Every pointer of help (`pn.help "x"`, help"x") in README, the manual, comments, texts and errors of
+--- Lua's modules and in C leads to a text, which is not the one that points.
 local tool = require "spec.gates.tool"
 
 -- Runs with the modules of the tree, whose comments it reads instead of those in the library.
@@ -47,7 +47,7 @@ end
 ]]
 
 return function(root, build)
-  local paths = {"README.md"}
+  local paths = {"README.md", table.unpack(tool.files(root, "examples/manual", "*.md"))}
   for _, path in ipairs(tool.files(root, "lua src", "*.lua", "*.c", "*.h")) do paths[#paths + 1] = path end
   local found = tool.lines("env -u LUA_INIT LUA_PATH=%s LUA_CPATH=%s %s - %s %s 2>&1 <<'SCRIPT'\n%s\nSCRIPT",
     tool.quote(("R/lua/?.lua;R/lua/?/init.lua;;"):gsub("R", root)), tool.quote(build .. "/lua/?.so;;"),

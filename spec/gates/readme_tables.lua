@@ -1,19 +1,28 @@
---- The tables of README.md and the list of distributions in penumbra.h are what the rows give (`make docs`).
+--- The tables of the manual and the list of distributions in penumbra.h are what the rows give (`make docs`); there is
+--- one for every kind of rows.
 local tool = require "spec.gates.tool"
+
+local function run(root, build, program, arguments)
+  return tool.run(("LUA_PATH='ROOT/lua/?.lua;ROOT/lua/?/init.lua;;' LUA_CPATH='BUILD/lua/?.so;;' "
+    .. "LUA ROOT/PROGRAM ARGUMENTS"):gsub("[A-Z]+%f[/ \0]", {ROOT = root, BUILD = build,
+    LUA = os.getenv "LUA" or "lua5.4", PROGRAM = program, ARGUMENTS = arguments}))
+end
 
 local function differs(root, build, program, path)
   local old = tool.read(root .. "/" .. path)
   if not old then return path .. " is missing" end
-  local ok, new = tool.run(("LUA_PATH='ROOT/lua/?.lua;ROOT/lua/?/init.lua;;' LUA_CPATH='BUILD/lua/?.so;;' "
-    .. "LUA ROOT/PROGRAM ROOT/PATH"):gsub("[A-Z]+%f[/ \0]", {ROOT = root, BUILD = build,
-    LUA = os.getenv "LUA" or "lua5.4", PROGRAM = program, PATH = path}))
+  local ok, new = run(root, build, program, root .. "/" .. path)
   if not ok then return new:match "[^\n]+" or program .. " failed" end
   return new ~= old and path .. ": the tables differ from the rows (make docs)" or nil
 end
 
 return function(root, build)
   local found = {}
-  found[#found + 1] = differs(root, build, "spec/readme.lua", "README.md")
+  for _, path in ipairs(tool.files(root, "examples/manual", "*.md")) do
+    found[#found + 1] = differs(root, build, "spec/readme.lua", path)
+  end
+  local ok, said = run(root, build, "spec/readme.lua", ("--all %s/examples/manual/*.md"):format(root))
+  found[#found + 1] = not ok and (said:match "[^\n]+" or "spec/readme.lua failed") or nil
   found[#found + 1] = differs(root, build, "spec/header.lua", "src/penumbra.h")
   return found
 end
