@@ -88,8 +88,8 @@ describe("the manual", function()
       local file = assert(io.open(folder .. "/host.c", "w"))
       file:write((assert(text:match "```c\n(.-)```")))
       file:close()
-      local pipe = io.popen(("exec 2>&1; %s -std=c11 -Wall -Wextra -Werror %s -Isrc %s/host.c -o %s/host -L%s -lpenumbra "
-        .. "&& LD_LIBRARY_PATH=%s %s/host; rm -r %s"):format(os.getenv "CC" or "cc", os.getenv "SANITIZE" or "", folder,
+      local pipe = io.popen(("exec 2>&1; %s -std=c11 -Wall -Wextra -Werror %s -Isrc %s/host.c -o %s/host -L%s "
+        .. "-lpenumbra && LD_LIBRARY_PATH=%s %s/host; rm -r %s"):format(os.getenv "CC" or "cc", os.getenv "SANITIZE" or "", folder,
         folder, build, build, folder, folder))
       local out = pipe:read "a"
       pipe:close()

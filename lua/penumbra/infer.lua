@@ -12,10 +12,13 @@
 --- Weights of -inf (draws outside the support) give no gradient; a datum all of whose weights are -inf has the bound
 --- -inf and none either; if that is so for all data, or a weight is NaN or +inf, it is an error.
 -- help: pn.infer, part
+local core = require "penumbra.core"
 local curvature = require "penumbra.autodiff.curvature"
 local laplace = require "penumbra.infer.laplace"
 local log_weights = require "penumbra.infer.log_weights"
 local normal_outputs = require "penumbra.infer.normal_outputs"
+local options = require "penumbra.options"
+local posterior = require "penumbra.infer.posterior"
 
 local infer = {}
 
@@ -23,6 +26,25 @@ for _, part in ipairs { log_weights, normal_outputs } do
   for name, f in pairs(part) do
     infer[name] = f
   end
+end
+
+-- ---- draws ----
+
+--- summary{theta = draws, ...}: what a posterior's summary says of draws of your own, [chains, draws, ...] each: mean,
+--- sd, quantiles, R-hat, effective sample sizes of bulk and tails, Monte Carlo error. A list with an entry for each
+--- number, entries by name, as text a table. Vehtari, Gelman, Simpson, Carpenter & Burkner 2021.
+function infer.summary(draws)
+  options.argument("summary", "draws", draws, "table")
+  local names = {}
+  for name, x in pairs(draws) do
+    if type(name) ~= "string" or not core.is_tensor(x) or x:ndim() < 2 then
+      core.error(("summary: draws are tensors [chains, draws, ...] by name, {theta = x}; %s is %s"):format(
+        tostring(name), core.is_tensor(x) and options.shape_text(x) or type(x)))
+    end
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  return posterior.summary_of(draws, names)
 end
 
 -- ---- curvature ----

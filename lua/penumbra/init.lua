@@ -93,7 +93,7 @@ function pn.no_grad(f, ...)
 end
 
 --- All rows (operations, distributions, layers...) as a list of {kind, name, doc, args, ...}: what help,
---- the README's tables and the test batteries loop over.
+--- the manual's tables and the test batteries loop over.
 function pn.rows()
   local rows = {}
   for name, list in pairs(core) do

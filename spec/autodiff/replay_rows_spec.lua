@@ -396,6 +396,10 @@ describe("replayed steps of the optimiser", function()
         v = 0.1
       elseif type(v) == "boolean" then
         v = not v
+      elseif type(v) == "string" then
+        v = option.choices[1] == v and option.choices[2] or option.choices[1]
+      elseif math.type(v) == "integer" then
+        v = v - 1
       elseif type(v) == "number" then
         v = v == 0 and 0.1 or v * 0.9
       end

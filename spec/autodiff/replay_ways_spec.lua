@@ -187,6 +187,9 @@ local reads = {
     return x
   end,
   ["pn.plot.show"] = function(x) plot.show { plot.line(x, x) } return x end,
+  ["pn.infer.summary"] = function(x)
+    return x * pn.infer.summary { theta = pn.stack({ x, x + 1 }, 1):reshape { 1, 6 } }.theta.mean
+  end,
   ["pn.infer.pareto_warning"] = function(x) return pn.infer.pareto_warning(x, 100) and x or x end,
   ["pn.infer.laplace"] = function(x)
     pn.infer.laplace(net, x:reshape { 1, 3 }, pn.ones { 1, 1 }, { likelihood = function(f)

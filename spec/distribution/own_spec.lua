@@ -404,6 +404,8 @@ describe("what a distribution of a script refuses", function()
     refused("my_exponential: mean does not exist", exponential { rate = 1 }.mean, exponential { rate = 1 })
     refused("my_exponential: entropy does not exist (entropy_monte_carlo estimates it)",
       exponential { rate = 1 }.entropy, exponential { rate = 1 })
+    local bare = dist.custom { name = "bare", support = "real", log_prob = function(_, x) return -x:square() end }
+    refused("bare: sample does not exist (what gives it is sample, rsample or icdf", bare().sample, bare())
     refused("my_poisson: rsample does not exist: its draws have no derivative", poisson { rate = 1 }.rsample,
       poisson { rate = 1 })
     refused("my_normal: sample: unknown option 'generater'", d.sample, d, { 2, generater = 1 })

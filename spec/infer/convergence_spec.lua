@@ -32,6 +32,22 @@ describe("a summary of draws", function()
     assert.not_equal(got[3][6], got[3][6])
   end)
 
+  it("is told of draws of one's own, by name and number, as a posterior's summary", function()
+    pn.seed(3)
+    local theta, a = pn.randn { 4, 100, 2 } * pn.tensor { 1, 5 }, pn.randn { 4, 100 } + pn.arange(4):unsqueeze(2) * 3
+    local list = pn.infer.summary { theta = theta, a = a }
+    local want = core.draws_summary(theta):totable()
+    assert.equal(want[2][2], list["theta[2]"].sd)
+    assert.equal(want[2][6], list["theta[2]"].r_hat)
+    assert.equal(want[1][7], list["theta[1]"].ess_bulk)
+    assert.is_true(list.a.r_hat > 1.5 and list["theta[1]"].r_hat < 1.05)
+    assert.equal("a", list[1].name)
+    assert.matches("theta%[2%].*", tostring(list))
+    assert.error_matches(function() pn.infer.summary { theta = pn.ones(3) } end, "%[chains, draws, ...%] by name", nil,
+      false)
+    assert.error_matches(function() pn.infer.summary { theta } end, "by name", nil, false)
+  end)
+
   it("refuses what is no list of chains", function()
     assert.error_matches(function() core.draws_summary(pn.zeros { 3, 4 }) end, "draws must be float64", nil, false)
     assert.error_matches(function() core.draws_summary(pn.zeros { 2, 3, 1 }) end, "at least 4 draws", nil, false)

@@ -150,6 +150,18 @@ describe("the evidence of a particle filter", function()
 end)
 
 describe("a particle filter", function()
+  it("takes a distribution that depends on nothing as prior", function()
+    local ys = observations(10, 4)
+    local function run(prior)
+      return pn.smc.filter { num_particles = 200, generator = pn.generator(5), prior = prior,
+        transition = function(x) return dist.normal(x * 0.9, 0.5) end,
+        observation = function(x) return dist.normal(x, 0.7) end }:run(ys).log_evidence:item()
+    end
+    local law = dist.normal(0, 1)
+    assert.equal(run(function() return law end), run(law))
+    assert.error_matches(function() run(3) end, "prior must be a function", nil, false)
+  end)
+
   it("has the exact filter's moments", function()
     pn.seed(41)
     local ys = observations(15, 10)

@@ -1,6 +1,6 @@
 /*
 ** distribution.h: a kind of distribution is one const descriptor, a distribution a kind with values for its
-** parameters. Constructors, messages, help, README table and test battery read the descriptor; nothing else
+** parameters. Constructors, messages, help, manual and test battery read the descriptor; nothing else
 ** names a distribution. To add one: <name>.c with the descriptor at its bottom, a line in distribution.def,
 ** golden values in spec/golden/distribution.
 **

@@ -395,7 +395,7 @@ void pni_open_libs(lua_State *L) {
   lua_pop(L, 2);
 }
 
-/* ---- rows: what help, README tables and the batteries read ---- */
+/* ---- rows: what help, the manual's tables and the batteries read ---- */
 
 static void push_op_row(lua_State *L, const pni_op *op) {
   lua_createtable(L, 0, 8);

@@ -1,5 +1,5 @@
 /*
-** operations.h: the rows of all layers' lists of operations under each other: what the binding, help, the README's
+** operations.h: the rows of all layers' lists of operations under each other: what the binding, help, the manual's
 ** table and the batteries loop over.
 */
 #ifndef PN_LUA_OPERATIONS_H

@@ -1,6 +1,6 @@
 /*
 ** option.h: the options of a row (layer, initialiser, optimiser): names, defaults and legal values in
-** one table that construction, messages, help and the README read.
+** one table that construction, messages, help and the manual read.
 */
 #ifndef PN_NN_OPTION_H
 #define PN_NN_OPTION_H

@@ -301,7 +301,8 @@ local function missing(d, what)
   if of_numbers and d.independent_rank > 0 then
     refuse(d, "%s does not exist after independent", what)
   end
-  refuse(d, "%s does not exist%s", what, what == "entropy" and " (entropy_monte_carlo estimates it)" or "")
+  refuse(d, "%s does not exist%s", what, what == "entropy" and " (entropy_monte_carlo estimates it)"
+    or what == "sample" and " (what gives it is sample, rsample or icdf: pn.help \"pn.dist.custom\")" or "")
 end
 
 -- F(x) and its kin at x, `safe` in place of what it is not asked for.

@@ -45,7 +45,8 @@ confusion matrix, precision, recall, f1 score | metrics.confusion(y, probs), met
   [pn.metrics.confusion]
 continual learning, catastrophic forgetting, online learning | learners that keep what they know [continual]
 convergence, diagnostics, rhat, r-hat, effective sample size, ess, divergence of chains | print(p): R-hat,
-  effective sample sizes and warnings; p:plot(path, {kind = "rank"}); pn.diagnose for models [p:summary]
+  effective sample sizes and warnings; p:plot(path, {kind = "rank"}); of your own draws pn.infer.summary{theta = draws};
+  pn.diagnose for models [p:summary]
 count data, counts, overdispersion | dist.poisson, gamma_poisson, negative_binomial, hurdle, zero_inflated
   [pn.dist.hurdle]
 cross validation, kfold, k-fold | pn.k_fold(model, {data =, folds =}); p:loo() without fitting again

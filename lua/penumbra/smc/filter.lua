@@ -259,7 +259,7 @@ local class = { __index = core.public(methods), __name = "filter" }
 ---                            step draws from a proposal; previous is nil at the first observation
 ---
 --- Distributions, which are drawn from and evaluated (pn.dist), each with batch [N, B...] or, of prior, none:
----   prior(n), transition(state, t, u), observation(state, t, u)
+---   prior(n) (or a distribution), transition(state, t, u), observation(state, t, u)
 ---   proposal(previous, y, t, u)    draws in place of transition (guided filter); previous is nil the first time, and
 ---   nil
 ---                            for a result means prior or transition

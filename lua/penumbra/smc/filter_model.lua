@@ -2,6 +2,7 @@
 --- them: start, move and weigh.
 -- help: nowhere
 local core = require "penumbra.core"
+local dist = require "penumbra.distribution"
 local options = require "penumbra.options"
 local switching = require "penumbra.smc.switching"
 
@@ -86,7 +87,7 @@ end
 
 filter_model.options = {
   init = options.optional "function", step = options.optional "function", log_weight = options.optional "function",
-  prior = options.optional "function", transition = options.optional "function",
+  prior = options.optional(), transition = options.optional "function",
   observation = options.optional "function", proposal = options.optional "function",
   lookahead = options.optional "function", transition_log_prob = options.optional "function",
 }
@@ -121,6 +122,11 @@ function filter_model.read(o)
       core.error(("filter: %s does not go with prior, transition and observation"):format(name))
     end
   end
+  if dist.is(o.prior) then
+    local law = o.prior
+    o.prior = function() return law end
+  end
+  options.argument("filter", "prior", o.prior, "function")
   return of_distributions(o)
 end
 

@@ -1,6 +1,6 @@
 /*
 ** op.h: a differentiable operation is one const descriptor. `eval` computes values, `vjp` builds the
-** gradient out of other operations, so gradients have gradients. The Lua methods, help, README table,
+** gradient out of other operations, so gradients have gradients. The Lua methods, help, manual,
 ** gradient battery and allocation sweep all read the descriptor; nothing else names an operation.
 */
 #ifndef PN_AUTODIFF_OP_OP_H

@@ -1,6 +1,6 @@
 /*
 ** bijector.h: a kind of bijector is one const descriptor, a bijector a kind with values for its parameters and,
-** for chain and inverse, with bijectors as its parts. Constructors, messages, help, README table and test
+** for chain and inverse, with bijectors as its parts. Constructors, messages, help, manual and test
 ** battery read the descriptor; nothing else names a bijector. To add one: a descriptor at the bottom of its
 ** file, a line in bijector.def, an entry in spec/golden/distribution/bijector.lua.
 **

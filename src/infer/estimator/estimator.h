@@ -1,6 +1,6 @@
 /*
 ** estimator.h: an estimator is one const descriptor: the log-weights and log-densities it takes, its options,
-** and the graph it builds. Binding, messages, help, README table, battery and allocation sweep read the
+** and the graph it builds. Binding, messages, help, manual, battery and allocation sweep read the
 ** descriptor; nothing else names an estimator. To add one: the descriptor in a file of its family, a line in
 ** estimator.def, golden values in spec/golden/infer.
 **

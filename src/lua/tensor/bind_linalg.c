@@ -189,7 +189,7 @@ static int l_einsum(lua_State *L) {
   PNI_RETURN(L, c, einsum(L, c, spec, first, n));
 }
 
-/* What help and the README say about these. */
+/* What help and the manual say about these. */
 static const char *const rows[][3] = {
     {"qr", "x:t",
      "q, r with x = q r, q with orthonormal columns, r upper triangular: [..., m, n] -> [..., m, k], "
