@@ -89,8 +89,8 @@ describe("the manual", function()
       file:write((assert(text:match "```c\n(.-)```")))
       file:close()
       local pipe = io.popen(("exec 2>&1; %s -std=c11 -Wall -Wextra -Werror %s -Isrc %s/host.c -o %s/host -L%s "
-        .. "-lpenumbra && LD_LIBRARY_PATH=%s %s/host; rm -r %s"):format(os.getenv "CC" or "cc", os.getenv "SANITIZE" or "", folder,
-        folder, build, build, folder, folder))
+        .. "-lpenumbra && LD_LIBRARY_PATH=%s %s/host; rm -r %s"):format(os.getenv "CC" or "cc",
+        os.getenv "SANITIZE" or "", folder, folder, build, build, folder, folder))
       local out = pipe:read "a"
       pipe:close()
       assert.truthy(out:find("^1 2.71828 7.38906\n[^\n]*instruction"), out)
