@@ -143,8 +143,8 @@ for _, set in ipairs(experiment.words(option.sets)) do
     local l, l_sd = experiment.moments(lls)
     local several = #errors > 1
     report("%-14s %-8s %5d  %-16s %-18s %s", set, method, #errors,
-      several and ("%.2f +- %.2f"):format(e, sd) or ("%.2f"):format(e),
-      several and ("%.4f +- %.4f"):format(l, l_sd) or ("%.4f"):format(l),
+      several and ("%.2f +- %.2f"):format(e, sd) or #errors == 1 and ("%.2f"):format(e) or "not run",
+      several and ("%.4f +- %.4f"):format(l, l_sd) or #errors == 1 and ("%.4f"):format(l) or "",
       option.data ~= "" and set ~= "cifar" and document[set][method] or "")
   end
 end
