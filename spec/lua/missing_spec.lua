@@ -137,6 +137,20 @@ describe("a name that an object lacks", function()
     end
   end)
 
+  it("that NumPy or PyTorch has is told with what it is here, which runs", function()
+    local x, mask, value = pn.tensor { { 1, -2, 3 } }, pn.tensor { { true, false, true } }, 7
+    local env = { x = x, y = x:t(), mask = mask, value = value, pn = pn }
+    for name, want in pairs { view = "x:reshape{sizes}", T = "x:t()", mm = "x:matmul(y)", astype = 'x:to "float32"',
+      masked_fill = "pn.where(mask, value, x)", tolist = "x:totable()", dim = "x:ndim()", ravel = "x:flatten()",
+      data = "x:detach()", expand = "x:broadcast_to{sizes}", clone = "as good as a copy", add_ = "do not change" } do
+      local ok, message = pcall(function() return x[name] end)
+      assert.is_false(ok)
+      assert.truthy(message:find(want, 1, true), message)
+      local call = message:match "': ([xp][n:.].*)$"
+      if call then assert(load("return " .. call:gsub("sizes", "1, 3"), call, "t", env))() end
+    end
+  end)
+
   it("is nil for a parameter of another distribution or bijector", function()
     assert.is_nil(pn.dist.normal(0, 1).concentration)
     assert.is_nil(pn.dist.bijector.exp().scale)

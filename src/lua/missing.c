@@ -239,9 +239,49 @@ bool pni_find_member(lua_State *L, int f, const char *called, char *name, size_t
 
 /* ---- objects ---- */
 
+/* What NumPy's and PyTorch's methods of arrays are here; pn.help "arrays" has more. */
+static const struct {
+  const char *there, *here;
+} of_arrays[] = {
+    {"T", "x:t()"},
+    {"add_", "tensors do not change: x = x + y"},
+    {"astype", "x:to \"float32\""},
+    {"bmm", "x:matmul(y)"},
+    {"clone", "tensors do not change: x itself is as good as a copy, of a parameter x * 1"},
+    {"copy", "tensors do not change: x itself is as good as a copy, of a parameter x * 1"},
+    {"cpu", "tensors live in the processor's memory"},
+    {"cuda", "tensors live in the processor's memory"},
+    {"data", "x:detach()"},
+    {"device", "tensors live in the processor's memory"},
+    {"dim", "x:ndim()"},
+    {"double", "x:to \"float64\""},
+    {"expand", "x:broadcast_to{sizes}"},
+    {"float", "x:to \"float32\""},
+    {"int", "x:to \"int64\""},
+    {"long", "x:to \"int64\""},
+    {"masked_fill", "pn.where(mask, value, x)"},
+    {"mm", "x:matmul(y)"},
+    {"mul_", "tensors do not change: x = x * y"},
+    {"numpy", "x:totable(), pn.data.save_npy(path, x)"},
+    {"ravel", "x:flatten()"},
+    {"repeat", "x:tile{n, m}"},
+    {"tolist", "x:totable()"},
+    {"type", "x:dtype(), x:to \"float32\""},
+    {"view", "x:reshape{sizes}"},
+    {"zero_", "tensors do not change: x = x * 0"},
+};
+
+static const char *of_array(const char *what, const char *key) {
+  size_t n = sizeof of_arrays / sizeof *of_arrays, i = 0;
+  if (strcmp(what, "a tensor") != 0) return NULL;
+  while (i < n && strcmp(of_arrays[i].there, key) != 0) i++;
+  return i < n ? of_arrays[i].here : NULL;
+}
+
 int pni_no_such(lua_State *L, const char *what, const char *const *more) {
   if (lua_type(L, 2) != LUA_TSTRING) return pni_error(L, "%s has no field that is a %s", what, luaL_typename(L, 2));
-  const char *key = lua_tostring(L, 2);
+  const char *key = lua_tostring(L, 2), *here = of_array(what, key);
+  if (here) return pni_error(L, "%s has no method or field '%s': %s", what, key, here);
   pni_near near;
   pni_near_begin(&near, key);
   for (; more && *more; more++) pni_near_offer(&near, *more);
