@@ -81,6 +81,17 @@ describe("the manual", function()
     assert.is_true(links >= 60)
   end)
 
+  it("has what experiments found on pages, and heads of at most 25 lines in scripts", function()
+    for _, path in ipairs(files_of "examples/*.lua examples/papers/*.lua examples/papers/*/*.lua") do
+      local lines = 0
+      for line in io.lines(path) do
+        if not line:find "^%-%-" then break end
+        lines = lines + 1
+      end
+      assert(lines <= 25, ("%s: a head of %d lines"):format(path, lines))
+    end
+  end)
+
   for _, path in ipairs {"README.md", "examples/manual/hosts.md"} do
     it(path .. " has a C program that compiles, runs and prints", function()
       local text, build = read(path), os.getenv "BUILD" or "build"

@@ -21,17 +21,7 @@
 --- and a learning rate that falls along half a cosine matter: with a constant rate and minibatches of 16
 --- (`--schedule constant --batch 16`) the noise of the gradient prunes units before they are of use.
 ---
---- Test log-likelihood, mean and standard error over the 20 splits of the sets, the defaults above; the last two
---- columns are what Haussmann (2021, table 3.1) gives for local reparametrisation and variance back-propagation (kin8nm
---- by flipout and clt was not run to its end):
----
----            local          weights        flipout        clt            heaviside      dropout        VarOut  VBP
----   yacht    -1.21 +- 0.03  -1.56 +- 0.02  -1.42 +- 0.02  -1.08 +- 0.05  -1.21 +- 0.04  -1.25 +- 0.03  -1.65   -1.54
----   boston   -2.64 +- 0.05  -2.64 +- 0.04  -2.62 +- 0.03  -2.61 +- 0.04  -2.66 +- 0.05  -2.53 +- 0.12  -2.59   -2.59
----   concrete -3.17 +- 0.02  -3.18 +- 0.02  -3.17 +- 0.02  -3.17 +- 0.02  -3.18 +- 0.02  -3.05 +- 0.02  -3.18   -3.15
----   energy   -1.13 +- 0.09  -1.27 +- 0.08  -1.03 +- 0.08  -0.94 +- 0.07  -0.91 +- 0.06  -1.40 +- 0.02  -1.25   -1.11
----   wine     -0.96 +- 0.01  -0.96 +- 0.01  -0.96 +- 0.01  -0.96 +- 0.01  -0.97 +- 0.01  -0.96 +- 0.02  -0.96   -0.96
----   kin8nm    1.05 +- 0.01   1.08 +- 0.01                                  1.05 +- 0.01   1.04 +- 0.00   1.02    1.04
+--- What was run and what came out: README.md beside this file.
 local pn = require "penumbra"
 local nn, optim, infer, train = pn.nn, pn.optim, pn.infer, pn.train
 local metrics = require "penumbra.metrics"

@@ -18,42 +18,7 @@
 --- week. On ETT, whose series have either sign, it is mean and standard deviation, for all methods, as --choose found
 --- with DeepAR and DeepState on the week before the test: 0.71 and 0.71 of the random walk, 0.83 and 1.26 by the mean.
 ---
---- ETT in full, all 14 series, `--set ett --iterations 200 --batch 10`: a sixtieth of the document's size, the same for
---- all. Mean and standard deviation over 3 seeds; minutes of a thread for a seed: deepar, deep_state less than 1,
---- KVAE 1, RSGLS-ISSM 2, ARSGLS 3. Scores as in exchange.lua; the document does not have this set:
----
----                    rolling            long-term
----   random walk      0.1726 +- 0.0020   0.3001 +- 0.0031
----   seasonal naive   0.1601 +- 0.0005   0.1604 +- 0.0002   a week
----   ets              0.1024             0.1793             season of a day; long-term behind seasonal naive
----   arima            0.0969             0.1112             Fourier terms of a day and a week
----   deepar           0.1461 +- 0.0014   0.1615 +- 0.0022   long-term behind seasonal naive
----   deep_state       0.1473 +- 0.0058   0.2235 +- 0.0043   long-term behind seasonal naive
----   kvae_mc          0.1561 +- 0.0068   0.1656 +- 0.0023   long-term behind seasonal naive
----   kvae_rb          0.1559 +- 0.0075   0.1663 +- 0.0009   long-term behind seasonal naive
----   rsgls_issm       0.1222 +- 0.0016   0.1626 +- 0.0017   long-term behind seasonal naive
----   arsgls           0.1455 +- 0.0068   0.1628 +- 0.0019   long-term behind seasonal naive
----
---- No trained method comes near ARIMA with Fourier terms, nor long-term to the week before; rolling, RSGLS-ISSM is the
---- best of them. After 200 iterations DeepAR, ARSGLS and KVAE have hardly learned the day, which the others are built
---- with.
----
---- Others reduced, one seed unless said:
----
----                    M4, 40 of 414 series,   electricity, 40 of 320
----                    200 x 10                clients, 500 x 10, lr 5e-3
----   random walk      0.132    0.142          0.243    0.401     3 seeds of electricity
----   seasonal naive   0.049    0.049          0.106    0.105     3 seeds of electricity
----   ets                                      0.127    0.184
----   deepar           0.075    0.074          0.132    0.133     2 seeds of electricity
----   deep_state       0.033    0.054          0.122    0.218
----   kvae_mc          0.117    0.116          0.165    0.172
----   kvae_rb          0.116    0.115          0.166    0.171
----   rsgls_issm       0.034    0.053
----   arsgls           0.066    0.091
----
---- Rolling on M4 the two that are built with a day and a week beat seasonal naive; else no trained method does, on
---- either set. RSGLS-ISSM and ARSGLS were not run on electricity.
+--- What was run and what came out: README.md beside this file.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local forecasting = dofile(here .. "/forecasting.lua")

@@ -21,45 +21,7 @@
 --- Settings were decided after a look at the swings of --validation (one set for each seed), which --tricks scores,
 --- too. What is scored otherwise is a set on which nothing was decided, the same for all seeds.
 ---
---- CRPS of its 200 swings by steps ahead. --paper, seed 1 (50 minutes of one core with rsgls, 24 with sgls); 0.028 is
---- what the noise of the observations alone leaves:
----
----                                1-10   11-25   26-50  51-100   within 90 %
----     rsgls                     0.033   0.034   0.037   0.041       95
----     sgls                      0.106   0.174   0.197   0.211       94
----     other swings, same step   0.168   0.144   0.112   0.077       89
----     the true swing            0.029   0.028   0.028   0.028       88
----
---- Its loss rose from -1.3 to 0.7 when resampling began and the rate was still large (iterations 250 to 700 of rsgls),
---- and came down to -1.39 with it.
----
---- At the size without an option, seeds 1 and 2 (1.5 minutes of one core for a model that recurs, less for SGLS).
---- rsgls_published is the paper's recursion, without conditioning x_{t-1} on s_t, forecast by its marginals:
----
----                                     1-10         11-25         26-50         51-100       within 90 %
----     rsgls                       0.034 0.032   0.037 0.034   0.041 0.038   0.054 0.050      82  94
----     rsgls_published             0.031 0.032   0.031 0.033   0.033 0.040   0.040 0.086      94  98
----     sgls                        0.102 0.096   0.191 0.188   0.211 0.215   0.216 0.216      91  83
----     other swings, same step     0.168 0.167   0.144 0.144   0.112 0.112   0.076 0.077      87  89
----
---- On the 100 swings of --validation rsgls is within 0.002 of this, rsgls_published within 0.003, sgls within 0.004.
---- The last row differs between seeds by the swings that are taken.
----
---- SGLS forecasts worse than not having looked (the last row) from the second ten steps on. What --tricks says, loss
---- and CRPS of 11-25 steps ahead, seeds 1 and 2 (which themselves differ by 0.08 in the loss):
----
----     as above                               -1.203 -1.125   0.079 0.093
----     resampling from the start              -0.632 -1.148   0.241 0.087    one of two runs does not start
----     resampling never                       -1.215 -1.114   0.078 0.090
----     linear part frozen at first            -1.052 -1.056   0.091 0.095
----     gradients not clipped                  -1.156 -1.125   0.087 0.093    norms above 10 are rare
----     no gradient through resampled moments  -1.204 -1.035   0.081 0.129
----     bases no faster than networks          -1.029 -1.005   0.110 0.107    the largest steady loss
----     variances averaged                     -1.171 -1.132   0.092 0.115    a path of seed 1 diverges after 50 steps
----     log scales averaged                    -1.016 -0.653   0.107 0.197
----     one set of weights                     -1.150  99.5    0.076 0.158    seed 2 breaks down
----     weights for each matrix                -1.171 -1.105   0.083 0.096
----     conditioning as published              -1.225 -1.171   0.071 0.100    (its loss is another model's)
+--- What was run and what came out: README.md beside this file.
 local pn = require "penumbra"
 
 local o = { out = ".", seed = 1, models = { "rsgls", "rsgls_published", "sgls" } }

@@ -5,20 +5,7 @@
 ---
 ---     penumbra examples/papers/invariance/linear_model.lua [--quick] [--largest 1000] [--out FOLDER]
 ---
---- writes invariance_figure_1.png, _2.png and _3.png. Measured (all of it is closed form, so that every run gives
---- this):
----
----   figure 1   gap at the optimum of q_mix: linear, 2.0761 and 3.2221 a weight for 10 and 100 data; above the data
----              bound (170.79, 1707.95) from K = 84 and 532 on. Gap at the optimum of q_0: rises to 18.2344 at K = 82
----              and to 184.4098 at K = 792 and falls to 0. It does not depend on the mean: printed and corrected are
----              the same.
----   figure 2   10 data, K = 64: ELBO(q_0) -43.204 printed, -37.092 corrected, ELBO(q_mix) at its optimum 1.930 = log
----              evidence for every K. Both predictive variances go to 1.0585, that of the prior. With the printed mean
----              the prediction goes to 0 (0.727 at K = 64), with the corrected one it stays at the exact 0.994;
----              KL[q_mix || p] goes to 0 printed, to 0.494 corrected.
----   figure 3   two weights: q_mix at its optimum is the posterior, long along (1, -1), and q_0 has the same
----              prediction; at the optimum of q_0 both are wider. The paper does not tell its settings: here 4 data,
----              noise variance 0.5.
+--- What was run and what came out: README.md beside this file.
 local pn = require "penumbra"
 local inv, plot = pn.invariance, pn.plot
 

@@ -13,24 +13,7 @@
 --- expected log-likelihood of the classes is taken to second order (infer.expected_log_likelihood), and predictions
 --- average the softmax of 100 draws of the outputs alone.
 ---
---- Measured on MNIST, all 10,000 test images, 20 epochs of the 100 of the document, one seed, rate 2e-3 (on the last
---- 10,000 training images, 10 epochs, moments: 1.11 % of errors against 1.21 % with 1e-3; the same for all):
----
----   method          test error  log-likelihood   the document, 100 epochs
----   deterministic   0.87 %      -0.0477
----   local           1.15 %      -0.0511          VarOut  1.12 +- 0.05 %, -0.03
----   moments         0.89 %      -0.0490          VBP     0.85 +- 0.06 %, -0.03
----   clt             0.97 %      -0.0475          DVI     0.97 +- 0.06 %, -0.03
----
---- Minutes of processor for an epoch of 600 minibatches on one thread, a Xeon with AVX-512: of the runs above, and in a
---- run of 20 steps next to the same network in PyTorch 2 right after it (in brackets where PyTorch is told to take
---- subnormal numbers as 0, as ours does):
----
----   method          above  here   PyTorch
----   deterministic   0.10   0.13   0.15
----   local           0.24   0.31   0.42
----   moments         0.36   0.43   0.54
----   clt             0.65   0.82   1.39 (0.84)
+--- What was run and what came out: README.md beside this file.
 local pn = require "penumbra"
 local nn, optim, dist, infer = pn.nn, pn.optim, pn.dist, pn.infer
 

@@ -13,33 +13,7 @@
 --- cosine from 1e-3 to 1e-4. On the last 10,000 training images (`--validate yes`) the elbo after 5 epochs was -113.0
 --- with 1e-3, -111.9 with 2e-3 and -123.0 with 3e-3 as the first rate: the paper's was kept, away from the edge.
 ---
---- Measured on MNIST, float32, two cores that many other programs also used, all 10,000 test images, nats:
----
----   model     epochs  minutes   draws   bound    elbo
----   vae1      50      11.4      5,000   -92.10   -96.42      (16.2 minutes for the bound)
----   iwae1     30      54.7      5,000   -89.88   -103.99     (stopped twice for others; 41 s of processor an epoch)
----   vae1      15       3.7        200   -97.26   -101.12     --epochs 15 --draws 200
----   vae1      15       2.0        200   -96.64   -100.59     the same, --seed 2
----   vae1      15       0.7        200   -94.66   -99.25      --epochs 15 --draws 200 --mean all, hardly disturbed
----   vae2      50       2.9      5,000   -87.87   -93.30      (8.2 minutes for the bound)
----   vae2      50       2.9      1,000   -88.13   -93.30      --draws 1000, the same weights
----   ladder2   50      30.8      5,000   -87.22   -92.30      (2.6 minutes of processor, load of 13; 57 for the bound)
----   ladder2   50       2.5      1,000   -87.44   -92.30      --draws 1000, hardly disturbed
----   ladder2   15       2.7        200   -91.22   -95.87      --epochs 15 --draws 200
----
---- Beside PyTorch 2.15 on the same machine: the same one-level model, binarisation, minibatches, rates and initial
---- laws, one thread each, its fused Adam. Processor time, the least of two interleaved runs under a load of 18:
----
----                                         here      PyTorch
----   step of the elbo, 20 images           0.86 ms   2.16 ms   2.5 times (its 50 epochs: 1.51 ms, load of 2)
----   step of the bound of 50 draws         14.0 ms   19.1 ms   1.4 times
----   bound of 5,000 draws, one image       23.8 ms   38.2 ms   1.6 times
----   vae1, 50 epochs, bound                -92.10    -91.73    of 5,000 draws, all test images, one seed each
----   iwae1, 1 epoch, bound, 1,000 draws    -124.66   -125.22   of the same 1,000 test images; 43 and 63 s of processor
----
---- The two-level models begin with the decoder at the data's mean (--mean two), with 5 epochs in which the weight of
---- the divergence rises, and with gradients cut at the norm 50: without the first the ladder stays at -207 nats,
---- without the last a single minibatch ruined it in epoch 11. The mean serves one level, too: --mean all.
+--- What was run and what came out: README.md beside this file.
 local pn = require "penumbra"
 
 local option = { data = false, out = false, model = "vae1", epochs = false, draws = 5000, batch = 20, lr = 1e-3,
