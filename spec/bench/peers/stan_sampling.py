@@ -72,7 +72,7 @@ def children():
 def sample(model, warmup, draws):
     """Draws [chains, draws, ...] of the parameters, leapfrogs, seconds of warm-up and of sampling."""
     before = children()
-    fit = model.sample(num_chains=4, num_warmup=warmup, draws=draws, refresh=0)
+    fit = model.sample(num_chains=4, num_warmup=warmup, num_samples=draws, refresh=0)
     spent = sum(v - before.get(k, 0) for k, v in children().items()) * 1e-9
     elapsed = {"(Warm-up)": 0, "(Sampling)": 0}  # by Stan's own clock
     for output in fit.stan_outputs:
