@@ -8,28 +8,7 @@
 ---                    100 draws; whatever compiles does so within
 ---   NAME warm        the same again, when all is compiled (ours captures its plans anew each time)
 ---
---- Measured with NumPyro 0.22 and BlackJAX 1.7.1 (JAX 0.10.2) and Stan (pystan 3.10), one run of 3 seeds, processor
---- time on a machine that others used, too (load 5 to 14 on two cores). Ours, and the peers' in multiples of it
---- (N, B, S):
----
----                     leapfrog              effective draw        mixed, compiled       cold
----                     us     N   B   S      us    N   B   S       ms   N   B   S        ms    N    B    S
----   eight schools     0.82  2.7 2.5 3.3     11.4 3.5 2.9 3.3      31  2.6 2.6 1.2       30   140  155  790
----   logistic          5.65  1.3 1.2 2.5     23.0 1.2 1.1 2.2      171 1.2 1.3 2.6       131   37   29  231
----   kidiq             1.73  1.6 1.4 0.9     174  1.4 1.2 0.7      286 1.6 1.4 0.9       276   20   15  105
----   arK               2.31  1.2 1.1 0.9     73.2 1.0 1.1 0.9      150 1.4 1.3 0.8       151   40   29  195
----   gp_regr           5.68  1.2 1.0 1.2     44.1 1.1 1.1 1.2      105 1.4 1.4 1.2       129   51   36  362
----
---- Stan alone was ahead, with the two small regressions, whose likelihood and gradient it has as one function
---- (normal_id_glm). Since then products with few columns take less time; a later run of 9 seeds beside Stan alone (load
---- of 19, S as above):
----
----   eight schools     0.87          3.7     11.9         3.6      31.8         1.0
----   logistic          6.04          2.7     23.7         2.6      162          2.6
----   kidiq             1.35          1.2     117          1.2      216          0.9
----   arK               1.82          1.3     57.2         1.3      116          0.9
----
---- What is left of its lead is the warm-up: of kidiq ours takes about 60 leapfrogs an iteration, 26 after it.
+--- Figures: examples/papers/posteriordb/README.md.
 local pn = require "penumbra"
 local core = require "penumbra.core"
 local models = dofile "examples/papers/posteriordb/models.lua"
