@@ -140,8 +140,10 @@ static void refused_operands(pn_context *c) {
   CHECK_FAIL(c, PN_SHAPE, "empty");
   CHECK(pn_softmax(c, pn_scalar(c, PN_FLOAT64, 1), 0) == NULL);
   CHECK_FAIL(c, PN_SHAPE, "softmax");
-  CHECK(pn_take(c, x, 0, x) == NULL);
-  CHECK_FAIL(c, PN_DTYPE, "int64, got float64");
+  CHECK(pn_take(c, x, 0, pn_gt(c, x, x)) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "int64, got bool");
+  CHECK(pn_take(c, x, 0, pn_scalar(c, PN_FLOAT64, 1.5)) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "whole numbers, got 1.5");
   CHECK(pn_take(c, x, 0, pn_scalar(c, PN_INT64, 6)) == NULL);
   CHECK_FAIL(c, PN_DOMAIN, "0 to 5, got 6");
   CHECK(pn_take(c, x, 0, pn_scalar(c, PN_INT64, -7)) == NULL);
