@@ -13,7 +13,6 @@ local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local models = dofile(here .. "/models.lua")
 local experiment = dofile(here .. "/../continual/experiment.lua")
-local summary = require "penumbra.core".draws_summary
 local dist = pn.dist
 
 local option = experiment.options({ data = "", draws = 2500, seeds = 3, warmup = 0, metric = "low_rank",
@@ -88,10 +87,12 @@ local cases = {
   { "nes by age", ages, ages_data(), "slope" },
 }
 
-local function least(z, column)
+-- The least effective sample size of bulk and tails over all numbers of draws [chains, draws, n]; 1 where there is none.
+local function least_effective(z)
   local low = math.huge
-  for _, row in ipairs(summary(z:contiguous()):totable()) do
-    low = row[column] == row[column] and math.min(low, row[column]) or 1
+  for _, row in ipairs(pn.infer.summary { z = z }) do
+    local least = math.min(row.ess_bulk, row.ess_tail)
+    low = least == least and math.min(low, least) or 1
   end
   return low
 end
@@ -105,7 +106,7 @@ local function run(model, data, watched, accept)
       warmup = option.warmup > 0 and option.warmup or nil, metric = option.metric, estimator = option.estimator,
       schedule = option.schedule })
     local row = p:summary()[watched]
-    cost[seed] = p.gradients / math.min(least(p.unconstrained, 7), least(p.unconstrained, 8))
+    cost[seed] = p.gradients / least_effective(p.unconstrained)
     divergences, r_hat = divergences + p.divergences, math.max(r_hat, row.r_hat)
     mean, sd = mean + row.mean / option.seeds, sd + row.sd / option.seeds
   end
