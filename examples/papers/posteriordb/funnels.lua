@@ -87,7 +87,7 @@ local cases = {
   { "nes by age", ages, ages_data(), "slope" },
 }
 
--- The least effective sample size of bulk and tails over all numbers of draws [chains, draws, n]; 1 where there is none.
+-- The least effective sample size of bulk and tails over all numbers of draws [chains, draws, n]; 1 if there is none.
 local function least_effective(z)
   local low = math.huge
   for _, row in ipairs(pn.infer.summary { z = z }) do
