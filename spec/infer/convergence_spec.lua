@@ -42,7 +42,7 @@ describe("a summary of draws", function()
     assert.equal(want[1][7], list["theta[1]"].ess_bulk)
     assert.is_true(list.a.r_hat > 1.5 and list["theta[1]"].r_hat < 1.05)
     assert.equal("a", list[1].name)
-    assert.matches("theta%[2%].*", tostring(list))
+    assert.matches("r_hat ess_bulk ess_tail .*\ntheta%[2%]", tostring(list))
     assert.error_matches(function() pn.infer.summary { theta = pn.ones(3) } end, "%[chains, draws, ...%] by name", nil,
       false)
     assert.error_matches(function() pn.infer.summary { theta } end, "by name", nil, false)
