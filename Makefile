@@ -49,7 +49,11 @@ LUA_FILES  := $(if $(wildcard lua),$(shell find lua -name '*.lua' | LC_ALL=C sor
 LUA_DIRS   := $(patsubst lua/%/,%,$(sort $(dir $(LUA_FILES))))
 LIB_SRC    := $(filter-out src/cli/% src/bridge/%,$(wildcard src/*/*.c src/*/*/*.c))
 LIB_TEXT   := $(LIB_SRC) $(filter-out src/cli/% src/bridge/%,$(wildcard src/*/*.[hd]* src/*/*/*.[hd]*)) src/penumbra.h
-LIB_OBJ    := $(LIB_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded_lua.o
+# A source *_real.c is compiled once for each type of floats (src/base/type_real.h).
+TYPED_SRC  := $(filter %_real.c,$(LIB_SRC))
+TYPED_OBJ   = $(TYPED_SRC:src/%.c=$(BUILD)/obj/%_f$(1).o)
+LIB_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out $(TYPED_SRC),$(LIB_SRC))) $(call TYPED_OBJ,32) \
+              $(call TYPED_OBJ,64) $(BUILD)/obj/embedded_lua.o
 CLI_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/*.c))
 BRIDGE_OBJ := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/bridge/*.c))
 BRIDGE     := libpenumbra_bridge.so
@@ -85,10 +89,10 @@ fuzzers: $(FUZZ_PROG)
 # twice the code (and sine, cosine, lgamma and argmax are slower). What is written in vectors already only grows by
 # either. A CFLAGS of your own is taken as it is.
 LOOPS    = $(call once,LOOPS,-ftree-vectorize $(call has,-fvect-cost-model=dynamic))
-WRITTEN  = %/lane_matrix_f64.o %/lane_matrix_f32.o %/kalman_f64.o %/kalman_f32.o %/short_rows_f64.o %/short_rows_f32.o \
-           %/distance_f64.o %/distance_f32.o %/small_product_portable.o %/small_product_avx2.o %/small_product_avx512.o
-UNROLLED = %/recurrent_f64.o %/recurrent_f32.o %/blas.o
-STRIDED  = %/reduce_f64.o %/reduce_f32.o
+WRITTEN  = $(foreach f,lane_matrix kalman short_rows distance,%/$(f)_real_f32.o %/$(f)_real_f64.o) \
+           %/small_product_portable.o %/small_product_avx2.o %/small_product_avx512.o
+UNROLLED = %/recurrent_real_f64.o %/recurrent_real_f32.o %/blas.o
+STRIDED  = %/reduce_real_f64.o %/reduce_real_f32.o
 VECTORS  = $(BUILD)/obj/math/vector/%.o $(BUILD)/obj/math/random/rng_fill_%.o $(BUILD)/obj/tensor/product/small_product_%.o \
            $(BUILD)/obj/distribution/count/count_kernel.o $(BUILD)/obj/distribution/constraint_scan.o \
            $(BUILD)/obj/distribution/constraint_rows.o $(BUILD)/obj/distribution/kernel/%.o \
@@ -108,6 +112,14 @@ $(BUILD)/obj/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $@
 
+$(BUILD)/obj/%_f32.o: src/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@) $(CC) $(ALL_CFLAGS) -DPNI_REAL_BITS=32 -c $< -o $@
+
+$(BUILD)/obj/%_f64.o: src/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@) $(CC) $(ALL_CFLAGS) -DPNI_REAL_BITS=64 -c $< -o $@
+
 $(BUILD)/embedded_lua.c: src/lua/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)
 	@printf '%s\n' $(LUA_FILES) | sed '/^$$/d' | $(LUA) src/lua/embed.lua lua $@
@@ -120,7 +132,7 @@ $(BUILD)/obj/embedded_lua.o: $(BUILD)/embedded_lua.c
 optimised = $(if $(filter $(1),$(KERNELS)),$(if $(filter $(UNROLLED),$(1)),unrolled,$(if $(filter $(STRIDED),$(1)),strided,loops)))$(if $(filter $(VECTORS),$(1)),$(comma)vectors)
 $(BUILD)/amalgamation/penumbra.c: src/lua/amalgamate.lua src/lua/c_text.lua $(BUILD)/embedded_lua.c $(LIB_TEXT)
 	@mkdir -p $(@D)
-	$(call say,LUA,$@) printf '%s\n' $(foreach f,$(LIB_SRC),'$(call optimised,$(f:src/%.c=$(BUILD)/obj/%.o)):$(f)') | \
+	$(call say,LUA,$@) printf '%s\n' $(foreach f,$(filter-out $(BUILD)/obj/embedded_lua.o,$(LIB_OBJ)),'$(call optimised,$(f)):$(f:$(BUILD)/obj/%.o=%)') | \
 	  $(LUA) src/lua/amalgamate.lua $(@D) $(VERSION) $(BUILD)/embedded_lua.c $(CC) -E $(PKG_CPPFLAGS)
 
 $(BUILD)/amalgamation/penumbra.h: src/penumbra.h

@@ -71,11 +71,11 @@ static long double wanted(int kind, int n, int r, int j) {
 
 static void run64(int level, int kind, int n, int begin, int end, double *out) {
   pni_short_rows r = {kind, n, 1, x64, y64, place, g64, out};
-  pni_short_rows_f64_at(level, &r, begin, end);
+  pni_short_rows_at_f64(level, &r, begin, end);
 }
 static void run32(int level, int kind, int n, int begin, int end, float *out) {
   pni_short_rows r = {kind, n, 1, x32, y32, place, g32, out};
-  pni_short_rows_f32_at(level, &r, begin, end);
+  pni_short_rows_at_f32(level, &r, begin, end);
 }
 
 static void check_values(int kind, int n) {
@@ -140,8 +140,8 @@ static void check_apart(int kind, int n, int inner) {
     }
   pni_short_rows a = {kind, n, inner, x, slope ? y64 : y, place, g64, got},
                  b = {kind, n, inner, v, slope ? y32 : w, place, g32, got32};
-  pni_short_rows_f64_at(2, &a, 0, rows);
-  pni_short_rows_f32_at(2, &b, 0, rows);
+  pni_short_rows_at_f64(2, &a, 0, rows);
+  pni_short_rows_at_f32(2, &b, 0, rows);
   int different = 0;
   for (int r = 0; r < rows; r++)
     for (int j = 0; j < (per_row(kind) ? 1 : n); j++) {
@@ -161,8 +161,8 @@ static void check_places(int n, int inner) {
   for (int kind = PNI_SHORT_ROWS_ARGMAX; kind <= PNI_SHORT_ROWS_ARGMIN; kind++) {
     pni_short_rows a = {.kind = kind, .n = n, .inner = inner, .x = x, .out = got[0]}, b = a;
     b.x = v, b.out = got[1];
-    pni_short_rows_f64_at(2, &a, 0, rows);
-    pni_short_rows_f32_at(2, &b, 0, rows);
+    pni_short_rows_at_f64(2, &a, 0, rows);
+    pni_short_rows_at_f32(2, &b, 0, rows);
     int different = 0;
     for (int r = 0; r < rows; r++) {
       const double *row = x + r / inner * n * inner + r % inner;

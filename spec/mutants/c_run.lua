@@ -159,13 +159,22 @@ end
 
 local function run(command) return os.execute(command) end
 
+-- What a source of the copy is compiled to: *_real.c to one object for each type of floats.
+local function objects_of(path)
+  local name, list = path:match "^src/(.*)%.c$", {}
+  for _, bits in ipairs(name:find "_real$" and { "_f64", "_f32" } or { "" }) do
+    list[#list + 1] = ("%s/build/obj/%s%s.o"):format(tree, name, bits)
+  end
+  return list
+end
+
 -- What a run that was stopped left behind is taken back.
 local function prepare()
   if read(tree .. "/Makefile") then
     for _, line in ipairs(lines(("diff -rq src '%s/src'"):format(tree))) do
       local path = line:match "^Files src/(.*)%.c and "
       assert(path and run(("cp 'src/%s.c' '%s/src/%s.c'"):format(path, tree, path)), line)
-      os.remove(("%s/build/obj/%s.o"):format(tree, path))
+      for _, object in ipairs(objects_of("src/" .. path .. ".c")) do os.remove(object) end
     end
     return
   end
@@ -222,19 +231,19 @@ local function passes(spec, seconds)
 end
 
 local function verdict(fault, seconds, budget)
-  local target = "obj/" .. fault.file:match "^src/(.*)%.c$" .. ".o"
-  local path, object = tree .. "/" .. fault.file, tree .. "/build/" .. target
+  local objects = objects_of(fault.file)
+  local path, object = tree .. "/" .. fault.file, objects[1]
   local text, spent = read(fault.file), 0
   local function write(body)
     local file <close> = assert(io.open(path, "w"))
     file:write(body)
   end
   write(text)
-  if not make(target) then error("make: see " .. tree .. "/make.log") end
+  if not make(object:match "/build/(.*)$") then error("make: see " .. tree .. "/make.log") end
   local whole = sum_of(object)
   local function judged()
     write(text:sub(1, fault.from - 1) .. fault.text .. text:sub(fault.to + 1))
-    os.remove(object)
+    for _, o in ipairs(objects) do os.remove(o) end
     if not make "lua/penumbra/core.so" or sum_of(object) == whole then return "none", "" end
     local function programs()
       for name in TESTS[fault.file:match "^src/(%w+)/"][2]:gmatch "%S+" do
@@ -260,7 +269,7 @@ local function verdict(fault, seconds, budget)
   end
   local status, by = judged()
   write(text)
-  os.remove(object)
+  for _, o in ipairs(objects) do os.remove(o) end
   return status, by
 end
 

@@ -1,6 +1,7 @@
 --- Makes all sources one: `lua amalgamate.lua OUT VERSION MODULES PREPROCESS...` writes OUT/penumbra.c, compiled
 --- beside penumbra.h. MODULES is the table of Lua modules that embed.lua wrote, PREPROCESS a command that preprocesses
---- a file. Sources are given on standard input, one a line as HOW:PATH, where HOW lists kinds of optimisation.
+--- a file. Objects are given on standard input, one a line as HOW:NAME, where HOW lists kinds of optimisation and NAME
+--- is that of its source, src/NAME.c, with _f32 or _f64 behind it if that is compiled for both (src/base/type_real.h).
 ---
 --- Each file is a section of the text. A header with a guard comes once, before what includes it; other headers and
 --- .def lists stand where they are included. Macros end with their section; those of headers whose names have no
@@ -175,13 +176,13 @@ local function add_file(section, path, body, guarded)
   end
 end
 
-function add_section(path, guard, how)
+function add_section(path, guard, how, bits)
   if headers[path] then return headers[path] end
   local section = {path = path, header = guard ~= nil, how = how, includes = {}, strings = {}}
-  section.stem = path:match "([^/]+)%.%w+$"
+  section.stem = path:match "([^/]+)%.%w+$":gsub("_real$", bits and "_f" .. bits or "%0")
   if guard then headers[path] = section end
   if guard ~= "PENUMBRA_H" then
-    local body = {}
+    local body = {bits and "#define PNI_REAL_BITS " .. bits}
     add_file(section, path, body, guard)
     section.text = table.concat(body, "\n"):gsub("\n\n\n+", "\n\n") .. "\n"
     sections[#sections + 1] = section
@@ -375,8 +376,10 @@ end
 -- ---- the whole ----------------------------------------------------------------------------------
 
 for line in io.lines() do
-  local how, path = line:match "^(.-):(.+)$"
-  add_section(path, nil, how)
+  local how, name = line:match "^(.-):(.+)$"
+  local typed, bits = name:match "^(.*_real)_f(%d%d)$"
+  local path = ("src/%s.c"):format(typed or name)
+  add_section(path, nil, how, bits)
 end
 for _, section in ipairs(sections) do
   look_at(section)

@@ -1,4 +1,4 @@
-/* update.h: the update kernels, compiled once per type from update_real.h. */
+/* update.h: the update kernels, compiled once per type from update_real.c. */
 #ifndef PN_NN_OPTIMISER_UPDATE_H
 #define PN_NN_OPTIMISER_UPDATE_H
 

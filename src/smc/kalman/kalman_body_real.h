@@ -47,7 +47,7 @@ INLINE void OF(strip)(MATRIX z, MATRIX x, MATRIX y, int inner, int i, int to, in
   if (j < to) OF(block)(z, x, y, inner, i, j, how, rows, 1);
 }
 
-#ifdef GEMM
+#if WIDTH == 1
 /* z = x y, z += x y or z -= x y with x [n, inner], y [inner, k] by BLAS; elements of a row of z stand side by side.
  * What has one row may have any distance between rows. */
 FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k, int how, bool lower) {

@@ -28,7 +28,7 @@ typedef struct NAME(group_state) {
 #define STATE NAME(group_state)
 
 /* Small states take no time that counts. Of large ones each loop looks at the clock: is the rest to be left? */
-#ifdef GEMM
+#if WIDTH == 1
 #define LEAVES(g, steps) ((g)->lanes->watch && pni_watch_leaves((g)->lanes->watch, (steps)))
 #define WATCH(g)         ((g)->lanes->watch)
 #else

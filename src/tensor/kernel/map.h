@@ -1,6 +1,6 @@
 /*
 ** map.h: names of the elementwise kernels. A kernel is a pni_map_kernel: operand 0 is the output, whose
-** stride is 1; inputs may have any stride (0 repeats one value). map_real.h holds the bodies.
+** stride is 1; inputs may have any stride (0 repeats one value). map_real.c holds the bodies.
 */
 #ifndef PN_TENSOR_KERNEL_MAP_H
 #define PN_TENSOR_KERNEL_MAP_H

@@ -49,8 +49,8 @@ typedef struct pni_short_rows {
 /* Rows begin .. end - 1 at the level of the processor, or at `level` (lane_matrix.h) at most. */
 void pni_short_rows_f64(const pni_short_rows *r, int64_t begin, int64_t end);
 void pni_short_rows_f32(const pni_short_rows *r, int64_t begin, int64_t end);
-void pni_short_rows_f64_at(int level, const pni_short_rows *r, int64_t begin, int64_t end);
-void pni_short_rows_f32_at(int level, const pni_short_rows *r, int64_t begin, int64_t end);
+void pni_short_rows_at_f64(int level, const pni_short_rows *r, int64_t begin, int64_t end);
+void pni_short_rows_at_f32(int level, const pni_short_rows *r, int64_t begin, int64_t end);
 /* All rows of a dtype. */
 pn_status pni_short_rows_run(pn_context *c, int dtype, const pni_short_rows *r, int64_t rows);
 

@@ -1,5 +1,5 @@
 /*
-** divide_real.h: elimination and substitution that divide by pivots, a part of lapack_real.h. LAPACK, BLAS and the
+** divide_real.h: elimination and substitution that divide by pivots, a part of lapack_real.c. LAPACK, BLAS and the
 ** interleaved kernels multiply by reciprocals, and a subnormal number has none: then these do it, without blocks.
 ** Zeros are passed over, so that an element that overflows leaves alone what does not depend on it.
 */

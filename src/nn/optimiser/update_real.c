@@ -1,10 +1,18 @@
 /*
-** update_real.h: bodies of the update kernels, included once per type by update_f64.c and update_f32.c,
-** which define REAL, SQRT, BITS, EXPONENT and NAME(f).
+** update_real.c: bodies of the update kernels.
 */
 #include <math.h>
 #include <string.h>
+#include "../../base/type_real.h"
 #include "update.h"
+
+#if PNI_REAL_BITS == 32
+#define BITS     uint32_t
+#define EXPONENT 0x7F800000u
+#else
+#define BITS     uint64_t
+#define EXPONENT 0x7FF0000000000000u
+#endif
 
 /* The gradient as the rows see it: scaled by the norm's limit, then kept within +-limit. */
 #define CLIPPED(g) clamped(scale *(g), limit)
@@ -41,7 +49,7 @@ PNI_EACH_LEVEL(adam, (const pni_update *u), (u)) {
     REAL a = b1 * m[i] + c1 * d, s = b2 * v[i] + c2 * d * d;
     m[i] = a;
     v[i] = s;
-    p[i] = keep * p[i] - rate * a / (SQRT(s) * root + eps);
+    p[i] = keep * p[i] - rate * a / (F(sqrt)(s) * root + eps);
   }
 }
 
@@ -59,7 +67,7 @@ PNI_EACH_LEVEL(amsgrad, (const pni_update *u), (u)) {
     m[i] = a;
     v[i] = s;
     top[i] = most;
-    p[i] = keep * p[i] - rate * a / (SQRT(most) * root + eps);
+    p[i] = keep * p[i] - rate * a / (F(sqrt)(most) * root + eps);
   }
 }
 
@@ -76,7 +84,7 @@ PNI_EACH_LEVEL(nadam, (const pni_update *u), (u)) {
     REAL a = b1 * m[i] + c1 * d, s = b2 * v[i] + c2 * d * d;
     m[i] = a;
     v[i] = s;
-    p[i] = keep * p[i] - (ahead * a + now * d) / (SQRT(s) * root + eps);
+    p[i] = keep * p[i] - (ahead * a + now * d) / (F(sqrt)(s) * root + eps);
   }
 }
 
@@ -91,7 +99,7 @@ PNI_EACH_LEVEL(rmsprop, (const pni_update *u), (u)) {
   for (int64_t i = 0; i < u->n; i++) {
     REAL d = CLIPPED(g[i]) + decay * p[i];
     REAL s = a * v[i] + c * d * d, e = a * mean[i] + c * d, spread = s - centred * e * e;
-    REAL t = momentum * b[i] + d / (SQRT(spread > 0 ? spread : 0) + eps);
+    REAL t = momentum * b[i] + d / (F(sqrt)(spread > 0 ? spread : 0) + eps);
     v[i] = s;
     mean[i] = e;
     b[i] = t;
@@ -109,7 +117,7 @@ PNI_EACH_LEVEL(adagrad, (const pni_update *u), (u)) {
     REAL d = CLIPPED(g[i]) + decay * p[i];
     REAL s = sum[i] + d * d;
     sum[i] = s;
-    p[i] -= lr * d / (SQRT(s) + eps);
+    p[i] -= lr * d / (F(sqrt)(s) + eps);
   }
 }
 
@@ -131,9 +139,9 @@ PNI_EACH_LEVEL(psgld, (const pni_update *u), (u)) {
   const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
   for (int64_t i = 0; i < u->n; i++) {
     REAL d = CLIPPED(g[i]) + decay * p[i];
-    REAL s = a * v[i] + c * d * d, metric = 1 / (SQRT(s) + eps);
+    REAL s = a * v[i] + c * d * d, metric = 1 / (F(sqrt)(s) + eps);
     v[i] = s;
-    p[i] -= lr * metric * d - size * SQRT(metric) * z[i];
+    p[i] -= lr * metric * d - size * F(sqrt)(metric) * z[i];
   }
 }
 
@@ -162,7 +170,7 @@ PNI_EACH_LEVEL(radam, (const pni_update *u), (u)) {
     REAL a = b1 * m[i] + c1 * d, s = b2 * v[i] + c2 * d * d;
     m[i] = a;
     v[i] = s;
-    p[i] = keep * p[i] - rate * a / (on * (SQRT(s) + eps) + off);
+    p[i] = keep * p[i] - rate * a / (on * (F(sqrt)(s) + eps) + off);
   }
 }
 
@@ -191,7 +199,7 @@ PNI_EACH_LEVEL(adadelta, (const pni_update *u), (u)) {
   const REAL decay = (REAL)u->k[3], scale = (REAL)u->scale, limit = (REAL)u->limit;
   for (int64_t i = 0; i < u->n; i++) {
     REAL d = CLIPPED(g[i]) + decay * p[i];
-    REAL s = a * v[i] + c * d * d, e = SQRT(delta[i] + eps) / SQRT(s + eps) * d;
+    REAL s = a * v[i] + c * d * d, e = F(sqrt)(delta[i] + eps) / F(sqrt)(s + eps) * d;
     v[i] = s;
     delta[i] = a * delta[i] + c * e * e;
     p[i] -= lr * e;
@@ -228,20 +236,20 @@ PNI_EACH_LEVEL(muon_matrix, (const pni_update *u), (u)) {
 }
 
 /* The clones stay static: their dispatchers would be exported. */
-void NAME(pni_update_sgd)(const pni_update *u) { sgd(u); }
-void NAME(pni_update_adam)(const pni_update *u) { adam(u); }
-void NAME(pni_update_amsgrad)(const pni_update *u) { amsgrad(u); }
-void NAME(pni_update_sgld)(const pni_update *u) { sgld(u); }
-void NAME(pni_update_psgld)(const pni_update *u) { psgld(u); }
-void NAME(pni_update_sghmc)(const pni_update *u) { sghmc(u); }
-void NAME(pni_update_nadam)(const pni_update *u) { nadam(u); }
-void NAME(pni_update_rmsprop)(const pni_update *u) { rmsprop(u); }
-void NAME(pni_update_adagrad)(const pni_update *u) { adagrad(u); }
-void NAME(pni_update_radam)(const pni_update *u) { radam(u); }
-void NAME(pni_update_adamax)(const pni_update *u) { adamax(u); }
-void NAME(pni_update_adadelta)(const pni_update *u) { adadelta(u); }
-void NAME(pni_update_rprop)(const pni_update *u) { rprop(u); }
-void NAME(pni_update_muon)(const pni_update *u) { u->noise ? muon_matrix(u) : adam(u); }
+void TYPED(pni_update_sgd)(const pni_update *u) { sgd(u); }
+void TYPED(pni_update_adam)(const pni_update *u) { adam(u); }
+void TYPED(pni_update_amsgrad)(const pni_update *u) { amsgrad(u); }
+void TYPED(pni_update_sgld)(const pni_update *u) { sgld(u); }
+void TYPED(pni_update_psgld)(const pni_update *u) { psgld(u); }
+void TYPED(pni_update_sghmc)(const pni_update *u) { sghmc(u); }
+void TYPED(pni_update_nadam)(const pni_update *u) { nadam(u); }
+void TYPED(pni_update_rmsprop)(const pni_update *u) { rmsprop(u); }
+void TYPED(pni_update_adagrad)(const pni_update *u) { adagrad(u); }
+void TYPED(pni_update_radam)(const pni_update *u) { radam(u); }
+void TYPED(pni_update_adamax)(const pni_update *u) { adamax(u); }
+void TYPED(pni_update_adadelta)(const pni_update *u) { adadelta(u); }
+void TYPED(pni_update_rprop)(const pni_update *u) { rprop(u); }
+void TYPED(pni_update_muon)(const pni_update *u) { u->noise ? muon_matrix(u) : adam(u); }
 
 /* Sums run in LANES lanes side by side, so they do not depend on the vector width; what is left over is padded with
  * zeros. */
@@ -271,5 +279,5 @@ PNI_EACH_LEVEL_OF(bool, all_finite, (const REAL *x, int64_t n), (x, n)) {
   return found >> (8 * sizeof found - 1) == 0;
 }
 
-double NAME(pni_sum_squares)(const void *data, int64_t n) { return sum_squares(data, n); }
-bool NAME(pni_finite)(const void *data, int64_t n) { return all_finite(data, n); }
+double TYPED(pni_sum_squares)(const void *data, int64_t n) { return sum_squares(data, n); }
+bool TYPED(pni_finite)(const void *data, int64_t n) { return all_finite(data, n); }

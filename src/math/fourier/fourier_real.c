@@ -1,6 +1,7 @@
-/* fourier_real.h: the loops of fourier_kernel.h for element type REAL; the including file names TABLE. */
+/* fourier_real.c: the loops of fourier_kernel.h. */
 #include <math.h>
 #include <stddef.h>
+#include "../../base/type_real.h"
 #include "fourier_kernel.h"
 
 #define RE(pair) ((REAL *)(pair).re)
@@ -254,13 +255,13 @@ static void weave(void *data, int64_t begin, int64_t end) {
   }
 }
 
-const pni_fourier_kernels TABLE = {.pass = pass,
-                                   .roots = roots,
-                                   .product = product,
-                                   .scale = scale,
-                                   .mirror = mirror,
-                                   .spread = spread,
-                                   .unfold = unfold,
-                                   .fold = fold,
-                                   .part = part,
-                                   .weave = weave};
+const pni_fourier_kernels TYPED(pni_fourier_kernels) = {.pass = pass,
+                                                        .roots = roots,
+                                                        .product = product,
+                                                        .scale = scale,
+                                                        .mirror = mirror,
+                                                        .spread = spread,
+                                                        .unfold = unfold,
+                                                        .fold = fold,
+                                                        .part = part,
+                                                        .weave = weave};

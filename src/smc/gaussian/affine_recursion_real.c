@@ -1,12 +1,15 @@
 /*
-** affine_recursion_real.h: x_t = m_t x_(t-1) + c_t for blocks of series, included with REAL and NAME(name). A block's
+** affine_recursion_real.c: x_t = m_t x_(t-1) + c_t for blocks of series. A block's
 ** states lie series by series beside each other, in vectors as wide as the block.
 */
-#define VEC NAME(vec)
+#include "../../base/type_real.h"
+#include "affine_recursion.h"
+
+#define VEC TYPED(vec)
 typedef REAL VEC __attribute__((vector_size(PNI_AFFINE_BLOCK * sizeof(REAL)), may_alias, aligned(sizeof(REAL))));
 
 /* to = c + m x, a row of m at a time; two at once halve the reading of x. */
-static void NAME(step)(const REAL *restrict m, const VEC *restrict x, VEC *restrict to, int n) {
+static void TYPED(step)(const REAL *restrict m, const VEC *restrict x, VEC *restrict to, int n) {
   int i = 0;
   for (; i + 2 <= n; i += 2) {
     VEC first = to[i], second = to[i + 1];
@@ -22,8 +25,8 @@ static void NAME(step)(const REAL *restrict m, const VEC *restrict x, VEC *restr
 }
 
 /* The same where each series has a matrix of its own. */
-static void NAME(step_apart)(const REAL *restrict m, int64_t series, int count, const VEC *restrict x, VEC *restrict to,
-                             int n) {
+static void TYPED(step_apart)(const REAL *restrict m, int64_t series, int count, const VEC *restrict x,
+                              VEC *restrict to, int n) {
   for (int b = 0; b < count; b++)
     for (int i = 0; i < n; i++) {
       REAL sum = to[i][b];
@@ -32,7 +35,7 @@ static void NAME(step_apart)(const REAL *restrict m, int64_t series, int count, 
     }
 }
 
-void NAME(pni_affine)(const pni_affine *s, pni_watch *w, int64_t first, int count, void *scratch) {
+void TYPED(pni_affine)(const pni_affine *s, pni_watch *w, int64_t first, int count, void *scratch) {
   VEC *x = scratch, *next = x + s->n;
   int n = s->n;
   for (int i = 0; i < 2 * n; i++) x[i] = (VEC){0};
@@ -46,9 +49,9 @@ void NAME(pni_affine)(const pni_affine *s, pni_watch *w, int64_t first, int coun
     for (int b = 0; b < count; b++)
       for (int i = 0; i < n; i++) next[i][b] = c[b * n + i];
     if (s->m_series == 0)
-      NAME(step)(m, x, next, n);
+      TYPED(step)(m, x, next, n);
     else
-      NAME(step_apart)(m + first * s->m_series, s->m_series, count, x, next, n);
+      TYPED(step_apart)(m + first * s->m_series, s->m_series, count, x, next, n);
     for (int b = 0; b < count; b++)
       for (int i = 0; i < n; i++) out[b * n + i] = next[i][b];
     x = next;

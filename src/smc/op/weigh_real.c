@@ -1,4 +1,8 @@
-/* weigh_real.h: the kernel of weigh.h for one element type REAL. No guard: included once per type. */
+/* weigh_real.c: the kernel of weigh.h. */
+#include <math.h>
+#include "../../base/type_real.h"
+#include "../../math/vector/vector.h"
+#include "weigh.h"
 
 enum { CHUNK = 256, LANES = 8 };
 
@@ -45,7 +49,7 @@ static void begin(const void *increment, const void *before, double constant, in
   for (int64_t i = 0; i < n; i += CHUNK) {
     int64_t m = n - i < CHUNK ? n - i : CHUNK;
     for (int64_t j = 0; j < m; j++) x[j] = v[i + j] - off;
-    VECTOR(PNI_VECTOR_exp, x, 1, e + i, m);
+    TYPED(pni_vector)(PNI_VECTOR_exp, x, 1, e + i, m);
     sums_of(e + i, m, part);
   }
 }
@@ -56,4 +60,4 @@ static void end(double shift, double scale, int64_t n, void *log_w, void *w) {
   for (int64_t i = 0; i < n; i++) e[i] *= by;
 }
 
-const pni_weigh_kernel KERNEL = {begin, end};
+const pni_weigh_kernel TYPED(pni_weigh) = {begin, end};

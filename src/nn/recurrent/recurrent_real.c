@@ -1,12 +1,15 @@
 /*
-** recurrent_real.h: the recurrences, included once per type with REAL, GEMM (of gemm.h), VECTOR(function, x, stride, y,
-** n), FLUSH(), KEEP(before) around products (subnormal.h) and TABLE. A shard is a range of rows; its scratch is its
+** recurrent_real.c: the recurrences. A shard is a range of rows; its scratch is its
 ** rows' part of `room`.
 */
 #include "../../tensor/product/gemm.h"
 #include <string.h>
+#include "../../base/subnormal.h"
+#include "../../base/type_real.h"
 #include "../../math/vector/vector.h"
 #include "recurrent.h"
+
+#define VECTOR(f, ...) TYPED(pni_vector)(PNI_VECTOR_##f, __VA_ARGS__)
 
 /* out [m, n] (+)= x [m, k] y [k, n], or some rows of it where the watch says that the rest is to be left. */
 static void multiply(pni_watch *w, int64_t m, int64_t n, int64_t k, const REAL *x, const REAL *y, bool add, REAL *out) {
@@ -210,4 +213,4 @@ static void lstm_adjoint(void *data, int64_t begin, int64_t end) {
   }
 }
 
-const pni_recurrent_kernels TABLE = {gru, gru_adjoint, lstm, lstm_adjoint};
+const pni_recurrent_kernels TYPED(pni_recurrent) = {gru, gru_adjoint, lstm, lstm_adjoint};

@@ -1,11 +1,12 @@
 /*
-** conv_real.h: kernels of convolution for one type, included with REAL, GEMM of gemm.h, TABLE, and
-** FLUSH(), KEEP(before) around products (subnormal.h).
+** conv_real.c: kernels of convolution.
 */
 #include "../product/gemm.h"
 #include <math.h>
 #include <string.h>
 #include "../../base/processor.h"
+#include "../../base/subnormal.h"
+#include "../../base/type_real.h"
 #include "conv.h"
 
 /* Rows first .. last - 1 of col: each stands for a place of the kernel in a channel. */
@@ -91,4 +92,4 @@ static void add(void *sum_, const void *x_, int64_t n) {
   for (int64_t i = 0; i < n; i++) sum[i] += x[i];
 }
 
-const pni_conv_kernels TABLE = {patches, scatter, gather, put_back, gemm, add};
+const pni_conv_kernels TYPED(pni_conv_kernels) = {patches, scatter, gather, put_back, gemm, add};

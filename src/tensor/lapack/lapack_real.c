@@ -1,5 +1,5 @@
 /*
-** lapack_real.h: lapack.h for one type, included with REAL, LAPACK(name), BLAS(name), TABLE, NORMAL_MIN, SQRT.
+** lapack_real.c: lapack.h.
 ** A row-major matrix is LAPACK's transposed one, which symmetric and triangular problems only see as the
 ** other triangle; so copies are made for LU (to exchange rows, not columns) and QR alone.
 */
@@ -7,7 +7,19 @@
 #include <lapacke.h>
 #include <math.h>
 #include <string.h>
+#include "../../base/type_real.h"
 #include "lapack.h"
+
+#if PNI_REAL_BITS == 32
+#define LAPACK(name) LAPACKE_s##name##_work
+#define BLAS(name)   cblas_s##name
+#define NORMAL_MIN   0x1p-126
+#else
+#define LAPACK(name) LAPACKE_d##name##_work
+#define BLAS(name)   cblas_d##name
+#define NORMAL_MIN   0x1p-1022
+#endif
+#define SQRT F(sqrt)
 #include "divide_real.h"
 
 static void load(void *dst, pni_matrix x) {
@@ -207,7 +219,7 @@ static int svd(pni_matrix x, void *u, void *s, void *vt, void *work, int *iwork,
   return LAPACK(gesdd)(LAPACK_COL_MAJOR, 'S', n, m, a, n, s, vt, n, u, k, a + used, (int)(nwork - used), iwork);
 }
 
-const pni_lapack TABLE = {
+const pni_lapack TYPED(pni_lapack) = {
     .load = load,
     .load_symmetric = load_symmetric,
     .transpose = transpose,

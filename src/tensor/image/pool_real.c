@@ -1,5 +1,5 @@
 /*
-** pool_real.h: kernels of pooling for one type, included with REAL and TABLE. Few windows are read one by one, all of a
+** pool_real.c: kernels of pooling. Few windows are read one by one, all of a
 ** row together; windows that overlap much are pooled along one axis, then along the other, and along an axis in a time
 ** that does not grow with them (van Herk, 1992, "A fast algorithm for local minimum and maximum filters on rectangular
 ** and octagonal kernels"): the axis is cut into blocks as long as a window, each of which is the end of one block and
@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 #include "../../base/span.h"
+#include "../../base/type_real.h"
 #include "pool.h"
 
 /* Image rows (columns) lo <= i < hi of window p. */
@@ -224,4 +225,4 @@ static void slide_back(pni_watch *w, const pni_conv *g, int what, const void *y_
   slide_sum(w, &down, y, rows, x, line + width, line);
 }
 
-const pni_pool_kernels TABLE = {pool, unpool, slide, slide_back};
+const pni_pool_kernels TYPED(pni_pool_kernels) = {pool, unpool, slide, slide_back};

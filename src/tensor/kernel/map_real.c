@@ -1,13 +1,16 @@
 /*
-** map_real.h: bodies of the elementwise kernels for floats, included once per type by map_f64.c and
-** map_f32.c, which define REAL, F(f) (the libm name for the type) and NAME(f) (the kernel's name).
+** map_real.c: bodies of the elementwise kernels for floats. Special functions of float32 that have no vector loop are
+** computed in double and rounded.
 ** NaN goes through every body; maximum and minimum return NaN if either operand is.
 */
 #include <math.h>
+#include "../../base/type_real.h"
 #include "../../math/special.h"
 #include "map.h"
 #include "map_loop.h"
 #include "../../math/vector/vector.h"
+
+#define NAME(f) TYPED(pni_##f)
 
 enum { MAP_BLOCK = 256 };
 
