@@ -293,11 +293,8 @@ fuzz: asan-build
 # stacks grows with each error); calibration with five times the simulations;
 # five times the draws against each distribution's law; every row replayed for 20 steps; the failure of every single
 # allocation; a variational state-space model trained to its best bound; hosts with every sanitiser; the amalgamation by
-# two compilers with -O2 under every C test; then the fuzzers in Lua.
-# two compilers with -O2 under every C test; then the fuzzers in Lua.
-SOAK_PARTS = spec/c/lifecycle_test spec/c/account_test spec/c/save_kill_test spec/c/cancel_test spec/infer/calibration_spec spec/amalgamation_spec \
-             spec/distribution/rows_ spec/autodiff/replay_rows_spec spec/autodiff/threads_spec spec/models/vssm_use_spec spec/embed_spec \
-             spec/c/sweep_ spec/c/runtime_test
+# two compilers with -O2 under every C test; then the fuzzers in Lua. Whatever reads PN_SOAK is run.
+SOAK_PARTS = $(shell grep -rlE 'PN_SOAK|"(soak|alloc_sweep)\.h"' spec --include='*_spec.lua' --include='*_test.c') spec/distribution/rows_
 soak-parts:
 	@.ci/deps build test
 	@$(SUBMAKE) tests
