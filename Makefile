@@ -26,6 +26,7 @@ SOAK     = 67
 
 VERSION := 0.1.0
 SONAME  := libpenumbra.so.0
+RELEASED = 1795651200
 
 # Asked of pkg-config once, and only when something is compiled: `make deps` may have to install it.
 once     = $(eval $(1) := $(2))$($(1))
@@ -150,7 +151,8 @@ $(BUILD)/$(SONAME): $(LIB_OBJ)
 	@ln -sf $(SONAME) $(BUILD)/libpenumbra.so
 
 # A host of the library, which is looked for beside it and then in $(2). $(call bridge,FILE,FOLDER)
-bridge = $(CC) $(SHARED) $(ALL_LDFLAGS) -o $(1) $(BRIDGE_OBJ) $(BUILD)/$(SONAME) -Wl,-rpath,'$$ORIGIN:$(2)' -lpthread -ldl
+RPATH  = -Wl,-rpath,'$$ORIGIN:$(1)'
+bridge = $(CC) $(SHARED) $(ALL_LDFLAGS) -o $(1) $(BRIDGE_OBJ) $(BUILD)/$(SONAME) $(call RPATH,$(2)) -lpthread -ldl
 $(BUILD)/$(BRIDGE): $(BRIDGE_OBJ) $(BUILD)/$(SONAME)
 	$(call say,LD,$@) $(call bridge,$@,$(abspath $(BUILD)))
 
@@ -164,17 +166,17 @@ $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
 
 $(SPEC_PROG) $(BENCH_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
-	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
+	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(WITHIN) $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
 
 # (The bridge's tests have it within. Whether it survives a lack of memory is asked in front of malloc.)
 BRIDGE_TEST = $(BUILD)/spec/c/bridge_test $(BUILD)/spec/c/bridge_refusal_test
 $(BRIDGE_TEST): $(BRIDGE_OBJ)
-$(BRIDGE_TEST): LDFLAGS += $(BRIDGE_OBJ)
-$(BUILD)/spec/c/bridge_refusal_test: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+$(BRIDGE_TEST): WITHIN = $(BRIDGE_OBJ)
+$(BUILD)/spec/c/bridge_refusal_test: WITHIN += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 # (calls_test.c calls what penumbra.h declares.)
 $(BUILD)/spec/c/calls_test: $(BUILD)/calls.def
-$(BUILD)/spec/c/calls_test: CPPFLAGS += -I$(BUILD)
+$(BUILD)/spec/c/calls_test: WITHIN = -I$(BUILD)
 $(BUILD)/calls.def: spec/calls.lua src/penumbra.h
 	@mkdir -p $(@D)
 	@$(LUA) spec/calls.lua src/penumbra.h > $@.new && mv $@.new $@
@@ -323,7 +325,7 @@ pkg_file = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${pr
 install: all install-lua
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
 	$(if $(CLI_OBJ),install -m 755 $(BUILD)/penumbra $(DESTDIR)$(PREFIX)/bin/)
-	install -m 644 src/penumbra.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 src/penumbra.h src/penumbra.hpp $(DESTDIR)$(PREFIX)/include/
 	install -m 644 $(BUILD)/libpenumbra.a $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(BUILD)/libpenumbra.so.$(VERSION) $(DESTDIR)$(LIBDIR)/
 	ln -sf libpenumbra.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME)
@@ -332,6 +334,11 @@ install: all install-lua
 	install -m 644 src/bridge/penumbra_bridge.h $(DESTDIR)$(PREFIX)/include/
 	$(call pkg_file,penumbra,Requires.private: $(PKGS) $(LUA_PC),-L$${libdir} -lpenumbra,-lm -lpthread -ldl)
 	$(call pkg_file,penumbra-static,Requires: $(PKGS) $(LUA_PC),$${libdir}/libpenumbra.a -lm -lpthread -ldl,)
+	install -d $(DESTDIR)$(LIBDIR)/cmake/penumbra
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@PACKAGES@|$(PKGS) $(LUA_PC)|' rockspec/penumbraConfig.cmake \
+	  > $(DESTDIR)$(LIBDIR)/cmake/penumbra/penumbraConfig.cmake
+	echo 'set(PACKAGE_VERSION "$(VERSION)")' | cat - rockspec/penumbraConfigVersion.cmake \
+	  > $(DESTDIR)$(LIBDIR)/cmake/penumbra/penumbraConfigVersion.cmake
 	rm -rf $(DESTDIR)$(DOCDIR)
 	install -d $(DESTDIR)$(DOCDIR)
 	install -m 644 README.md $(DESTDIR)$(DOCDIR)/
@@ -345,13 +352,37 @@ install-lua: $(BUILD)/lua/penumbra/core.so
 	$(foreach f,$(LUA_FILES),install -m 644 $(f) $(DESTDIR)$(LUADIR)/$(f:lua/%=%) &&) true
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/penumbra $(addprefix $(DESTDIR)$(PREFIX)/include/,penumbra.h penumbra_bridge.h) \
+	rm -f $(DESTDIR)$(PREFIX)/bin/penumbra $(addprefix $(DESTDIR)$(PREFIX)/include/,penumbra.h penumbra.hpp penumbra_bridge.h) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/,$(BRIDGE) libpenumbra.a libpenumbra.so.$(VERSION) $(SONAME) libpenumbra.so) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,penumbra.pc penumbra-static.pc)
-	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra $(DESTDIR)$(DOCDIR)
-	@for d in $(LUADIR) $(dir $(LUADIR)) $(LUACDIR) $(dir $(LUACDIR)) $(dir $(DOCDIR)) $(PREFIX)/share $(LIBDIR)/pkgconfig \
+	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra $(DESTDIR)$(DOCDIR) $(DESTDIR)$(LIBDIR)/cmake/penumbra
+	@for d in $(LUADIR) $(dir $(LUADIR)) $(LUACDIR) $(dir $(LUACDIR)) $(dir $(DOCDIR)) $(PREFIX)/share $(LIBDIR)/pkgconfig $(LIBDIR)/cmake \
 	  $(LIBDIR) $(PREFIX)/bin $(PREFIX)/include; do rmdir $(DESTDIR)$$d 2>/dev/null || true; done
 	@echo "uninstalled from $(DESTDIR)$(PREFIX)"
+
+# All sources as they are checked in (without git: as they lie here) in build/penumbra-$(VERSION).tar.gz: the same bytes
+# wherever and whenever it is made.
+DIST = penumbra-$(VERSION)
+dist:
+	@mkdir -p $(BUILD)
+	@{ git ls-files 2>/dev/null || find .ci .clang-format .gitignore .luacheckrc Makefile README.md examples lua rockspec spec src \
+	  -type f -not -name '*.pyc'; } | LC_ALL=C sort | tar --mtime=@$${SOURCE_DATE_EPOCH:-$(RELEASED)} --owner=0 --group=0 \
+	  --numeric-owner --mode=u=rwX,go=rX --format=ustar --transform='s,^,$(DIST)/,' --no-recursion -T - -cf - | gzip -9n \
+	  > $(BUILD)/$(DIST).tar.gz.part && mv $(BUILD)/$(DIST).tar.gz.part $(BUILD)/$(DIST).tar.gz
+	@echo $(BUILD)/$(DIST).tar.gz
+
+# Debian packages in $(BUILD)/deb.
+deb: dist
+	@.ci/deps build deb
+	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb && tar -xzf $(BUILD)/$(DIST).tar.gz -C $(BUILD)/deb
+	@cd $(BUILD)/deb/$(DIST) && cp -R rockspec/debian debian && SOURCE_DATE_EPOCH=$(RELEASED) dpkg-buildpackage -b -us -uc
+	@ls $(BUILD)/deb/*.deb
+
+# Packages, other build systems, hosts in other languages and another processor; what is absent here is skipped, aloud.
+packages:
+	@.ci/deps build
+	@$(SUBMAKE) all amalgamation
+	@BUILD='$(BUILD)' $(LUA) spec/packages/run.lua $(PACKAGES)
 
 # The manual's tables from the rows, the Lua reference from the doc comments.
 docs:
@@ -369,5 +400,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all amalgamation tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs install install-lua uninstall fmt clean
+.PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

@@ -107,7 +107,8 @@ describe("an installed penumbra", function()
   it("has every file in its place", function()
     for _, path in ipairs {"bin/penumbra", "include/penumbra.h", "lib/libpenumbra.a", "lib/libpenumbra.so",
                            "lib/libpenumbra.so.0", "lib/libpenumbra.so.0.1.0",
-                           "lib/libpenumbra_bridge.so", "include/penumbra_bridge.h", "lib/pkgconfig/penumbra.pc",
+                           "lib/libpenumbra_bridge.so", "include/penumbra_bridge.h", "include/penumbra.hpp",
+                           "lib/pkgconfig/penumbra.pc", "lib/cmake/penumbra/penumbraConfig.cmake",
                            "lib/lua/5.4/penumbra/core.so", "share/lua/5.4/penumbra/init.lua"} do
       assert.is_true(exists(prefix .. "/" .. path), path)
     end
@@ -147,6 +148,13 @@ describe("an installed penumbra", function()
       assert.falsy(must("objdump -p %s/static", tmp):find "NEEDED%s+libpenumbra")
     end)
   end
+
+  it("is a library for C++17 by its header of handles", function()
+    must("%s -std=c++17 -pedantic -Wall -Wextra -Werror examples/embed/predict.cpp $(%s) $(%s) -lpthread -o %s/handles",
+      os.getenv "CXX" or "c++", pkg "--cflags", pkg "--libs", tmp)
+    local said = must("cd %s && LD_LIBRARY_PATH=prefix/lib ./handles", tmp)
+    assert.truthy(said:find("all as expected", 1, true), said)
+  end)
 
   it("opens a copy of the bridge as the model of the script beside it", function()
     must("cp %s/lib/libpenumbra_bridge.so %s/normal.so", prefix, tmp)

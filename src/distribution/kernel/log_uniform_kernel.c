@@ -51,7 +51,7 @@ enum { X, LOW, HIGH, G };
   }                                                                                                                    \
   /* w; where the quotient overflows from two logarithms */                                                            \
   static void width_##suffix(const N *low, const N *high, N *w, int64_t n) {                                           \
-    N rise[PNI_KERNEL_PIECE];                                                                                          \
+    N rise[PNI_KERNEL_PIECE] = {0};                                                                                    \
     rise_##suffix(low, high, rise, n);                                                                                 \
     pni_vector_##suffix(PNI_VECTOR_log1p, rise, 1, w, n);                                                              \
     int64_t far = 0;                                                                                                   \

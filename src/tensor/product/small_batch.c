@@ -8,6 +8,8 @@
 #include "small_batch.h"
 #include "small_product.h"
 
+#if PNI_CPU_X86
+
 /* Bytes of the shortest rows; the longest axis; multiplications of float64 from which turning y is worth it. */
 enum { NARROWEST = 64, LONGEST = 32, WORTH = 1500 };
 
@@ -66,7 +68,6 @@ static void lead_steps(const pn_tensor *t, int nlead, int64_t *step) {
 }
 
 bool pni_small_batch(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
-#if PNI_CPU_X86
   int nlead = (x->ndim > y->ndim ? x->ndim : y->ndim) - 2;
   job j = {.dtype = x->dtype,
            .nlead = nlead,
@@ -91,8 +92,13 @@ bool pni_small_batch(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_t
   lead_steps(y, nlead, j.y_step);
   pni_parallel(c, count, 1000000 / work + 1, run, &j);
   return true;
+}
+
 #else
+
+bool pni_small_batch(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
   (void)c, (void)x, (void)y, (void)out;
   return false;
-#endif
 }
+
+#endif
