@@ -231,8 +231,8 @@ static pn_sampler *sample(pn_context *c, density_builder f, int64_t n, const voi
   return s;
 }
 
-/* Means within 6 standard errors, covariances too (of products, with the means' effective sample size). The metric within
- * 0.4 of the covariance; that of low rank by the draws alone is not by one seed in four (0.53 was seen): within 0.8. */
+/* Means within 6 standard errors, covariances too (of products, with the means' effective sample size). The metric
+ * within 0.4 of the covariance; that of low rank by the draws alone is not by one seed in four (0.53 was seen): 0.8. */
 static void gaussian(pn_sampler_config config) {
   pn_context *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = 2});
   size_t mark = pn_scope_open(c);
