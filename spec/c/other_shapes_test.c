@@ -177,6 +177,7 @@ static bool check_call(pn_context *c, const char *name, const pni_note *note, co
   }
   pn_tensor *second = call(c, note, attr, in), *third = call(c, note, attr, view), *fourth = call(c, note, attr, leaf);
   bool good = true;
+  pn_context_clear_error(c); /* a parameter may be refused where numbers are taken: an index of whole floats */
   if (!second || !same(c, first, second, false)) good = false, say(name, note, in, "another result");
   if (third && !same(c, first, third, true)) good = false, say(name, note, in, "another result for views");
   pn_context_clear_error(c);
