@@ -138,6 +138,8 @@ void cli_interrupt_install(lua_State *L, int patience) {
   sigaction(SIGINT, &action, NULL);
 }
 
+bool cli_interrupt_pending(void) { return target.count > 0; }
+
 bool cli_interrupt_clear(lua_State *L) {
   lua_sethook(L, NULL, 0, 0);
   pn_context_uncancel(target.c);

@@ -1,0 +1,101 @@
+/*
+** control.c: what has to work while a cell runs, in threads of their own: the heartbeat, which answers whatever comes;
+** interruption and shutdown by messages; and the end with the process that started us.
+*/
+#define _GNU_SOURCE
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+#include "kernel.h"
+
+enum { LOOK = 500, PATIENCE = 30 }; /* milliseconds between two looks; tenths of a second that a cell has to end */
+
+static void *beat(void *arg) {
+  kernel *k = arg;
+  zmq_msg_t m;
+  zmq_msg_init(&m);
+  while (!atomic_load(&k->stopping)) {
+    zmq_pollitem_t item = {.socket = k->socket[KERNEL_HEARTBEAT], .events = ZMQ_POLLIN};
+    if (zmq_poll(&item, 1, LOOK) <= 0) continue;
+    for (int more = 1; more;) {
+      if (zmq_msg_recv(&m, item.socket, ZMQ_DONTWAIT) < 0) break;
+      more = zmq_msg_more(&m);
+      if (zmq_msg_send(&m, item.socket, more ? ZMQ_SNDMORE : 0) < 0) break;
+    }
+  }
+  zmq_msg_close(&m);
+  return NULL;
+}
+
+/* SIGINT for the main thread, and for the programs that a script has started. */
+static void interrupt(kernel *k) {
+  if (getpgrp() == getpid())
+    kill(0, SIGINT);
+  else
+    pthread_kill(k->main, SIGINT);
+}
+
+void kernel_shut_down(kernel *k, int channel, const kernel_message *m) {
+  bool restart = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(m->content, "restart"));
+  const char *content = restart ? "{\"status\": \"ok\", \"restart\": true}" : "{\"status\": \"ok\", \"restart\": false}";
+  kernel_publish(k, m->header, "shutdown_reply", content);
+  kernel_reply(k, channel, m, "shutdown_reply", content);
+  atomic_store(&k->stopping, true);
+}
+
+static void answer(kernel *k, const kernel_message *m) {
+  kernel_status(k, m->header, "busy");
+  if (strcmp(m->type, "interrupt_request") == 0) {
+    interrupt(k);
+    kernel_reply(k, KERNEL_CONTROL, m, "interrupt_reply", "{\"status\": \"ok\"}");
+  } else if (strcmp(m->type, "kernel_info_request") == 0)
+    kernel_reply(k, KERNEL_CONTROL, m, "kernel_info_reply", k->info);
+  else if (strcmp(m->type, "shutdown_request") == 0)
+    kernel_shut_down(k, KERNEL_CONTROL, m);
+  kernel_status(k, m->header, "idle");
+}
+
+/* Has the process ended that started us and would end us? */
+static bool orphaned(const kernel *k) { return k->parent_process > 0 && getppid() != k->parent_process; }
+
+static void *control(void *arg) {
+  kernel *k = arg;
+  while (!atomic_load(&k->stopping)) {
+    kernel_message m;
+    if (kernel_receive(k, KERNEL_CONTROL, LOOK, &m)) {
+      answer(k, &m);
+      kernel_message_free(&m);
+    }
+    if (orphaned(k)) atomic_store(&k->stopping, true);
+  }
+  for (int i = 0; i < PATIENCE && !atomic_load(&k->finished); i++) { /* a signal may come before what it shall end */
+    if (i % 5 == 0) pthread_kill(k->main, SIGINT);
+    usleep(100000);
+  }
+  if (!atomic_load(&k->finished)) _exit(0); /* an operation that does not look whether it shall end */
+  return NULL;
+}
+
+bool kernel_start_threads(kernel *k) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the main thread */
+  bool good = pthread_create(&k->heartbeat, NULL, beat, k) == 0;
+  if (good && pthread_create(&k->control, NULL, control, k) != 0) {
+    atomic_store(&k->stopping, true);
+    pthread_join(k->heartbeat, NULL);
+    good = false;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return good;
+}
+
+void kernel_join_threads(kernel *k) {
+  atomic_store(&k->stopping, true);
+  atomic_store(&k->finished, true);
+  pthread_join(k->control, NULL);
+  pthread_join(k->heartbeat, NULL);
+}
