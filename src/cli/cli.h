@@ -12,7 +12,7 @@
 
 /* Handles SIGINT for this state. `patience` is how many unheeded interrupts it takes to kill us. */
 void cli_interrupt_install(lua_State *L, int patience);
-/* Was there an interrupt since the last call? Makes the state usable again. */
+/* Was there an interrupt since the last call? Makes the state usable again, for whoever no script has called. */
 bool cli_interrupt_clear(lua_State *L);
 /* Was there one? */
 bool cli_interrupt_pending(void);

@@ -140,10 +140,18 @@ void cli_interrupt_install(lua_State *L, int patience) {
 
 bool cli_interrupt_pending(void) { return target.count > 0; }
 
+/* What functions set for as long as they run and an error may have kept them from setting back. */
+static void set_back(lua_State *L) {
+  pn_capture_cancel(target.c);
+  target.c->no_grad = false;
+  if (pni_lua_state(L)) pni_lua_state(L)->mode = PN_MODE_TRAINING;
+}
+
 bool cli_interrupt_clear(lua_State *L) {
   lua_sethook(L, NULL, 0, 0);
   pn_context_uncancel(target.c);
   bool was = target.count > 0;
+  if (was) set_back(L);
   target.count = 0;
   target.graced = false;
   return was;

@@ -4,7 +4,6 @@
 */
 #define _GNU_SOURCE
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,18 +14,8 @@ enum { LOOK = 500, PATIENCE = 30 }; /* milliseconds between two looks; tenths of
 
 static void *beat(void *arg) {
   kernel *k = arg;
-  zmq_msg_t m;
-  zmq_msg_init(&m);
-  while (!atomic_load(&k->stopping)) {
-    zmq_pollitem_t item = {.socket = k->socket[KERNEL_HEARTBEAT], .events = ZMQ_POLLIN};
-    if (zmq_poll(&item, 1, LOOK) <= 0) continue;
-    for (int more = 1; more;) {
-      if (zmq_msg_recv(&m, item.socket, ZMQ_DONTWAIT) < 0) break;
-      more = zmq_msg_more(&m);
-      if (zmq_msg_send(&m, item.socket, more ? ZMQ_SNDMORE : 0) < 0) break;
-    }
-  }
-  zmq_msg_close(&m);
+  while (!atomic_load(&k->stopping)) /* until the sockets are shut down */
+    zmq_proxy(k->socket[KERNEL_HEARTBEAT], k->socket[KERNEL_HEARTBEAT], NULL);
   return NULL;
 }
 
@@ -97,5 +86,6 @@ void kernel_join_threads(kernel *k) {
   atomic_store(&k->stopping, true);
   atomic_store(&k->finished, true);
   pthread_join(k->control, NULL);
+  zmq_ctx_shutdown(k->zmq); /* ends the heartbeat's waiting; what is unsent still goes */
   pthread_join(k->heartbeat, NULL);
 }

@@ -1,15 +1,47 @@
 /*
-** json_value.c: JSON values as Lua's and back.
+** json_value.c: JSON values as Lua's and back, and any bytes as text that JSON can hold.
 */
 #include <cjson/cJSON.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "kernel.h"
 
 enum { DEEPEST = 100 };
 static const char list_name[] = "penumbra.kernel.list";
+
+/* Bytes of the letter at s, of which n are there: 0 if it is none, -1 if its rest has not come. The Unicode Standard,
+ * table 3-7. */
+static int letter(const unsigned char *s, size_t n) {
+  unsigned char low = 0x80, high = 0xbf, first = s[0];
+  int size = first < 0x80 ? first != 0 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (first == 0xe0) low = 0xa0;
+  if (first == 0xed) high = 0x9f;
+  if (first == 0xf0) low = 0x90;
+  if (first == 0xf4) high = 0x8f;
+  for (int i = 1; i < size; i++, low = 0x80, high = 0xbf) {
+    if ((size_t)i >= n) return -1;
+    if (s[i] < low || s[i] > high) return 0;
+  }
+  return size;
+}
+
+size_t kernel_utf8(const char *text, size_t n, bool last, char *out) {
+  size_t used = 0, i = 0;
+  while (i < n) {
+    int size = letter((const unsigned char *)text + i, n - i);
+    if (size < 0 && !last) break;
+    size_t taken = size > 0 ? (size_t)size : 1;
+    const char *from = size > 0 ? text + i : "\xef\xbf\xbd";
+    memcpy(out + used, from, size > 0 ? taken : 3);
+    used += size > 0 ? taken : 3;
+    i += taken;
+  }
+  out[used] = '\0';
+  return n - i;
+}
 
 static void push(lua_State *L, const cJSON *value, int depth) {
   if (depth > DEEPEST) luaL_error(L, "a message is nested more than %d deep", DEEPEST);

@@ -106,7 +106,7 @@ typedef struct kernel {
   kernel_connection connection;
   kernel_seal seal;
   char session[33]; /* of the messages that we send */
-  atomic_uint sent;
+  atomic_uint sent, refused; /* messages */
   atomic_bool stopping, finished;
   pthread_t main, control, heartbeat, pump;
   pthread_mutex_t publishing; /* of iopub, parent, silent, held and reading from the pipes */
@@ -153,11 +153,11 @@ void kernel_shut_down(kernel *k, int channel, const kernel_message *m);
 bool kernel_capture_output(kernel *k);
 /* Sends what was printed so far. last: of this request. */
 void kernel_drain(kernel *k, bool last);
+/* ---- json_value.c ---- */
+
 /* Writes the text of n bytes as valid UTF-8 without zero bytes at `out`, which has 3 n bytes and one more; a letter that
  * has not come whole is left out and its length returned unless `last`. */
 size_t kernel_utf8(const char *text, size_t n, bool last, char *out);
-
-/* ---- json_value.c ---- */
 
 /* Pushes a JSON value: objects and arrays as tables, null as nil. Raises where it is nested too deep. */
 void kernel_push_json(struct lua_State *L, const struct cJSON *value);

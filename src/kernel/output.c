@@ -16,37 +16,6 @@
 
 enum { PIECE = 65536, PIECES = 64, GATHER = 10000, LOOK = 200 }; /* microseconds for a line to be complete */
 
-/* Bytes of the letter at s, of which n are there: 0 if it is none, -1 if its rest has not come. The Unicode Standard,
- * table 3-7. */
-static int letter(const unsigned char *s, size_t n) {
-  unsigned char low = 0x80, high = 0xbf, first = s[0];
-  int size = first < 0x80 ? first != 0 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-  if (first == 0xe0) low = 0xa0;
-  if (first == 0xed) high = 0x9f;
-  if (first == 0xf0) low = 0x90;
-  if (first == 0xf4) high = 0x8f;
-  for (int i = 1; i < size; i++, low = 0x80, high = 0xbf) {
-    if ((size_t)i >= n) return -1;
-    if (s[i] < low || s[i] > high) return 0;
-  }
-  return size;
-}
-
-size_t kernel_utf8(const char *text, size_t n, bool last, char *out) {
-  size_t used = 0, i = 0;
-  while (i < n) {
-    int size = letter((const unsigned char *)text + i, n - i);
-    if (size < 0 && !last) break;
-    size_t taken = size > 0 ? (size_t)size : 1;
-    const char *from = size > 0 ? text + i : "\xef\xbf\xbd";
-    memcpy(out + used, from, size > 0 ? taken : 3);
-    used += size > 0 ? taken : 3;
-    i += taken;
-  }
-  out[used] = '\0';
-  return n - i;
-}
-
 /* Publishes what was read, behind what was held. */
 static void publish(kernel *k, int which, char *bytes, size_t n, bool last) {
   char *text = malloc(3 * n + 1);

@@ -34,15 +34,21 @@ static int l_publish(lua_State *L) {
   return 0;
 }
 
-/* interrupted(): was the cell interrupted? Then the state is usable again. */
-static int l_interrupted(lua_State *L) {
-  lua_pushboolean(L, cli_interrupt_clear(L));
-  return 1;
+/* call(f, ...) -> was it interrupted?, and what pcall gives. No instruction goes by between its end and the end of the
+ * interruption, which tolerates few. */
+static int l_call(lua_State *L) {
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  bool interrupted = cli_interrupt_clear(L);
+  lua_pushboolean(L, status == LUA_OK);
+  lua_insert(L, 1);
+  lua_pushboolean(L, interrupted);
+  lua_insert(L, 1);
+  return lua_gettop(L);
 }
 
 static int open_lua(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"publish", l_publish}, {"interrupted", l_interrupted}, {"list", kernel_list}, {NULL, NULL}};
+      {"publish", l_publish}, {"call", l_call}, {"list", kernel_list}, {NULL, NULL}};
   kernel *k = lua_touserdata(L, 1);
   pni_open_libs(L);
   lua_pushvalue(L, 1);

@@ -6,11 +6,10 @@ local REACH = 100 -- lines of such an expression
 
 local function compiles(code) return load(code, "=code", "t", {}) ~= nil end
 
---- The code with `return` before the expression in its last lines, line numbers kept; nil if these are no expression, or
---- end with a semicolon. A call, which is a statement as well, counts; where the last lines are an operand of what is
+--- The code with `return` before the expression in its last lines, line numbers kept; nil if these are no expression. A
+--- call, which is a statement as well, counts; where the last lines are an operand of what is
 --- above them (`x = y` and, below it, `-1`), they stay that.
 function ending.split(code)
-  if code:find ";%s*$" then return nil end
   local lines, whole = {}, compiles(code)
   for line in (code .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
   for k = #lines, math.max(1, #lines - REACH), -1 do

@@ -1,6 +1,6 @@
 --- What a notebook's front end asks of the prompt, by the names of Jupyter's messaging protocol 5.3: cells are run,
 --- names completed, explained. The program `penumbra kernel` (src/kernel) receives and sends; it gives `new` the functions
---- publish(type, content), interrupted(), list(t), ask(prompt, password) and null.
+--- publish(type, content), call(f, ...), list(t), ask(prompt, password) and null.
 -- help: nowhere
 local core = require "penumbra.core"
 local gnuplot = require "penumbra.plot.gnuplot"
@@ -46,8 +46,7 @@ end
 ---- cells ----
 
 local function failed(self, text)
-  local name = text:find "interrupted[^\n]*$" and self.was_interrupted and "Interrupted" or "Error"
-  local lines = self.kernel.list {}
+  local lines, name = self.kernel.list {}, self.interrupted and "Interrupted" or "Error"
   for line in (text .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
   return { status = "error", ename = name, evalue = lines[1], traceback = lines }
 end
@@ -62,20 +61,20 @@ end
 local function run(self, code, label)
   local session = self.session
   session:reset()
-  self.pictured, self.was_interrupted = false, false
-  local ok, kind, text = pcall(session.feed, session, code, label)
-  self.was_interrupted = self.kernel.interrupted()
+  self.pictured = false
+  local interrupted, ok, kind, text = self.kernel.call(session.feed, session, code, label)
+  self.interrupted = interrupted
   if not ok then return "error", tostring(kind) end
-  if self.was_interrupted and kind ~= "error" then return "error", "interrupted" end
+  if interrupted and kind ~= "error" then return "error", "interrupted" end
   if kind ~= "more" then return kind, text end
   session:reset()
   return "error", unfinished(code, label)
 end
 
--- What a cell came to, as a bundle; nil for nothing.
-local function result_of(self, text)
+-- What a cell came to, as a bundle; nil for nothing, and for what is hidden by a semicolon.
+local function result_of(self, code, text)
   local values = self.session.values
-  if text == "" or self.pictured and values and values.n == 1 and values[1] == true then return nil end
+  if text == "" or values and code:find ";%s*$" or self.pictured and values and values.n == 1 and values[1] == true then return nil end
   if values and values.n == 1 then return rich.bundle(values[1], text) end
   return { ["text/plain"] = text }
 end
@@ -86,7 +85,7 @@ local function expressions(self, wanted)
   for name, code in pairs(type(wanted) == "table" and wanted or {}) do
     local chunk, message = load("return " .. text_of(code), "=" .. name, "t", self.session.env)
     local ok, value = false, message
-    if chunk then ok, value = pcall(chunk) end
+    if chunk then self.interrupted, ok, value = self.kernel.call(chunk) end
     if ok then
       out[name] = { status = "ok", data = rich.bundle(value), metadata = {} }
     else
@@ -103,7 +102,7 @@ function answers:execute_request(content)
   if stored then self.count = self.count + 1 end
   if not silent then kernel.publish("execute_input", { code = code, execution_count = self.count }) end
   local kind, text = run(self, code, stored and ("In[%d]"):format(self.count) or "In")
-  local bundle = kind == "ok" and result_of(self, text)
+  local bundle = kind == "ok" and result_of(self, code, text)
   if stored then self.history[#self.history + 1] = { self.count, code, kind == "ok" and text ~= "" and text or nil } end
   if kind == "error" then
     local reply = failed(self, text)
