@@ -5,7 +5,6 @@
 local core = require "penumbra.core"
 local gnuplot = require "penumbra.plot.gnuplot"
 local options = require "penumbra.options"
-local progress = require "penumbra.progress"
 local repl = require "penumbra.shell"
 local rich = require "penumbra.shell.rich"
 
@@ -234,7 +233,6 @@ function notebook.new(kernel)
   local self = setmetatable({ kernel = kernel, count = 0, history = {}, info = info(kernel),
     session = repl.session { cells = true } }, class)
   offer(self, self.session.env)
-  progress.show_unasked(true)
   return self
 end
 
