@@ -14,7 +14,7 @@
 void cli_interrupt_install(lua_State *L, int patience);
 /* Was there an interrupt since the last call? Makes the state usable again, for whoever no script has called. */
 bool cli_interrupt_clear(lua_State *L);
-/* Was there one? */
+/* Was there one? Any thread may ask. */
 bool cli_interrupt_pending(void);
 
 /* ---- terminal editing, editline.c ---- */

@@ -6,6 +6,7 @@
 ** up, every further instruction is an error.
 */
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include "cli.h"
 
@@ -17,7 +18,7 @@ enum { SOON = 100, GRACE = 10000, WATCH = 10000 };
 static struct {
   lua_State *L;
   pn_context *c;
-  volatile sig_atomic_t count;
+  atomic_int count;
   volatile sig_atomic_t sheltered; /* calls under way */
   int patience;
   bool graced;

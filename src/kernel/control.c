@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 #include <zmq.h>
+#include "../cli/cli.h"
 #include "kernel.h"
 
-enum { LOOK = 500, PATIENCE = 30 }; /* milliseconds between two looks; tenths of a second that a cell has to end */
+/* Milliseconds between two looks, the second while a cell shall end; tenths of a second that it has at the very end. */
+enum { LOOK = 500, SOON = 100, PATIENCE = 30 };
 
 static void *beat(void *arg) {
   kernel *k = arg;
@@ -19,12 +21,32 @@ static void *beat(void *arg) {
   return NULL;
 }
 
-/* SIGINT for the main thread, and for the programs that a script has started. */
+void kernel_call(kernel *k, bool begins) {
+  pthread_mutex_lock(&k->calling);
+  k->in_call = begins;
+  k->wanted = false;
+  pthread_mutex_unlock(&k->calling);
+}
+
+/* The script that runs shall end: SIGINT for the main thread and for the programs that the script has started. */
 static void interrupt(kernel *k) {
-  if (getpgrp() == getpid())
-    kill(0, SIGINT);
-  else
-    pthread_kill(k->main, SIGINT);
+  pthread_mutex_lock(&k->calling);
+  if ((k->wanted = k->in_call)) {
+    if (getpgrp() == getpid())
+      kill(0, SIGINT);
+    else
+      pthread_kill(k->main, SIGINT);
+  }
+  pthread_mutex_unlock(&k->calling);
+}
+
+/* Is an interruption under way? C's system() is deaf to signals as long as its program runs: once more, then. */
+static bool insist(kernel *k) {
+  pthread_mutex_lock(&k->calling);
+  bool wanted = k->wanted;
+  if (wanted && !cli_interrupt_pending()) pthread_kill(k->main, SIGINT);
+  pthread_mutex_unlock(&k->calling);
+  return wanted;
 }
 
 void kernel_shut_down(kernel *k, int channel, const kernel_message *m) {
@@ -54,15 +76,17 @@ static void *control(void *arg) {
   kernel *k = arg;
   while (!atomic_load(&k->stopping)) {
     kernel_message m;
-    if (kernel_receive(k, KERNEL_CONTROL, LOOK, &m)) {
+    if (kernel_receive(k, KERNEL_CONTROL, insist(k) ? SOON : LOOK, &m)) {
       answer(k, &m);
       kernel_message_free(&m);
     }
     if (orphaned(k)) atomic_store(&k->stopping, true);
   }
-  for (int i = 0; i < PATIENCE && !atomic_load(&k->finished); i++) { /* a signal may come before what it shall end */
-    if (i % 5 == 0) pthread_kill(k->main, SIGINT);
+  interrupt(k);
+  pthread_kill(k->main, SIGINT); /* which may wait for a message */
+  for (int i = 0; i < PATIENCE && !atomic_load(&k->finished); i++) {
     usleep(100000);
+    insist(k);
   }
   if (!atomic_load(&k->finished)) _exit(0); /* an operation that does not look whether it shall end */
   return NULL;

@@ -112,6 +112,8 @@ typedef struct kernel {
   pthread_mutex_t publishing; /* of iopub, parent, silent, held and reading from the pipes */
   const char *parent;         /* header of the request that is answered; NULL: none */
   bool silent;                /* nothing that is printed is published */
+  pthread_mutex_t calling;      /* of the next two */
+  bool in_call, wanted;         /* does a script run? shall it end? */
   const kernel_message *asking; /* the request that may ask for input, or NULL */
   int pipe[2];                /* where standard output and standard error can be read */
   struct {
@@ -142,6 +144,9 @@ void kernel_status(kernel *k, const char *parent, const char *state);
 void kernel_log(kernel *k, const char *format, const char *what);
 
 /* ---- control.c: heartbeat and control in threads of their own ---- */
+
+/* A script begins or ends; between these it can be interrupted. */
+void kernel_call(kernel *k, bool begins);
 
 bool kernel_start_threads(kernel *k);
 void kernel_join_threads(kernel *k);

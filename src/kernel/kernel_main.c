@@ -69,6 +69,7 @@ int main(int argc, char **argv) {
   k.main = pthread_self();
   k.parent_process = getenv("JPY_PARENT_PID") ? getppid() : 0;
   pthread_mutex_init(&k.publishing, NULL);
+  pthread_mutex_init(&k.calling, NULL);
   pthread_mutex_init(&k.seal.lock, NULL);
   return run(&k, argv[2]);
 }

@@ -37,7 +37,10 @@ static int l_publish(lua_State *L) {
 /* call(f, ...) -> was it interrupted?, and what pcall gives. No instruction goes by between its end and the end of the
  * interruption, which tolerates few. */
 static int l_call(lua_State *L) {
+  kernel *k = kernel_of(L);
+  kernel_call(k, true);
   int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  kernel_call(k, false);
   bool interrupted = cli_interrupt_clear(L);
   lua_pushboolean(L, status == LUA_OK);
   lua_insert(L, 1);
