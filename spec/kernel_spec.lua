@@ -37,16 +37,16 @@ local function find_python()
 end
 local python = built and find_python()
 
--- The sanitised build brings its own; where the compiler has none, the plain program runs.
 local SANITISERS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
-local SOURCES = "spec/kernel/wire.c src/kernel/sha256.c src/kernel/connection.c src/kernel/message.c src/kernel/json_value.c"
+local SOURCES = "spec/kernel/wire.c src/kernel/sha256.c src/kernel/connection.c src/kernel/wire_message.c "
+  .. "src/kernel/json_value.c"
 
 local where_built = built and it or pending
 local where_jupyter = python and it or pending
 
 -- What front_end.py checks, in its order.
-local CHECKS = { "tells_what_it_is", "shows_the_expression_that_ends_a_cell", "counts_cells", "answers_user_expressions",
-  "streams_what_is_printed", "reports_errors_with_a_traceback", "drops_the_cells_behind_one_that_failed",
+local CHECKS = { "tells_what_it_is", "shows_the_expression_that_ends_a_cell", "counts_cells",
+  "answers_user_expressions", "streams_what_is_printed", "reports_errors_with_a_traceback", "drops_the_cells_behind_one_that_failed",
   "shows_tensors_and_models_as_tables", "draws_pictures_in_the_cell", "says_why_there_is_no_picture", "completes_names",
   "explains_names", "tells_whether_a_cell_is_complete", "remembers_cells", "reads_input_through_the_front_end",
   "ends_what_runs_and_keeps_the_state", "answers_control_and_heartbeat_while_a_cell_runs",
@@ -57,8 +57,8 @@ describe("the kernel", function()
   teardown(function() sh("rm -rf %s", folder) end)
 
   where_built("hashes as published and reads messages, hostile ones too (wire.c, needs libcjson)", function()
-    must("${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 -g -fwrapv %s $(pkg-config --cflags lua5.4 libcjson) -o %s/wire %s "
-      .. "$(pkg-config --libs lua5.4 libcjson) -lpthread", SANITISERS, folder, SOURCES)
+    must("${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 -g -fwrapv %s $(pkg-config --cflags lua5.4 libcjson) "
+      .. "-o %s/wire %s $(pkg-config --libs lua5.4 libcjson) -lpthread", SANITISERS, folder, SOURCES)
     local out = must("UBSAN_OPTIONS=print_stacktrace=1 %s/wire 1", folder)
     assert.matches("\n0 failures\n$", out)
   end)
@@ -74,12 +74,12 @@ describe("the kernel", function()
     assert.matches('"display_name":%s*"A \\"name\\""', read(folder .. "/share/jupyter/kernels/other-1/kernel.json"))
     assert.equal(folder .. "/data/kernels/penumbra/kernel.json\n",
       must("JUPYTER_DATA_DIR=%s/data %s/penumbra kernel install --user", folder, build))
-    assert.equal(folder .. "/home/.local/share/jupyter/kernels/penumbra/kernel.json\n",
-      must("env -u JUPYTER_DATA_DIR -u XDG_DATA_HOME HOME=%s/home %s/penumbra kernel install", folder, build))
+    assert.equal(folder .. "/user/.local/share/jupyter/kernels/penumbra/kernel.json\n",
+      must("env -u JUPYTER_DATA_DIR -u XDG_DATA_HOME HOME=%s/user %s/penumbra kernel install", folder, build))
     must("mkdir -p %s/no/share/jupyter/kernels/penumbra/kernel.json", folder) -- a folder in its place
-    for _, case in ipairs { { "--name ../x", "small letters" }, { "--name ''", "small letters" }, { "--name A", "small" },
-      { "--bad", "unknown option" }, { "--name", "without its value" }, { "--user --prefix /x", "exclude" },
-      { "--prefix " .. folder .. "/no", "cannot be written" }, { "--prefix /dev/null", "cannot be made" } } do
+    for _, case in ipairs { { "--name ../x", "small letters" }, { "--name ''", "small letters" },
+      { "--name A", "small letters" }, { "--bad", "unknown option" }, { "--name", "without its value" },
+      { "--user --prefix /x", "exclude" }, { "--prefix " .. folder .. "/no", "cannot be written" }, { "--prefix /dev/null", "cannot be made" } } do
       local code, out = sh("%s/penumbra kernel install %s", build, case[1])
       assert(code == 1 and out:find(case[2], 1, true), case[1] .. ": " .. out)
     end

@@ -195,8 +195,8 @@ end
 
 --- Shows `content` (as for `save`) on the terminal: in colours where the terminal says that it understands sixels, else
 --- in letters as wide as the terminal, one panel below the other; in a notebook as a picture below the cell; also
---- panel:show(). Options: columns of panels, title, kind ("text" or "sixel" to choose). Returns true, or nil, message, code: "missing" without gnuplot or where a host
---- lets scripts start no programs.
+--- panel:show(). Options: columns of panels, title, kind ("text" or "sixel" to choose). Returns true, or nil, message,
+--- code: "missing" without gnuplot or where a host lets scripts start no programs.
 function plot.show(content, opt)
   local given = {}
   local chosen = options.check("plot.show", opt, show_options)

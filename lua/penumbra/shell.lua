@@ -258,8 +258,8 @@ end
 
 --- Takes one line, or several with line ends between (an entry of the history). Returns
 --- "more" if the statement goes on; "ok" and the text of the results ("" without
---- any); "error" and a message with a short traceback; "end" if the user wants to leave. What the statement is called in
---- errors may be given as label ("stdin"). The values shown are self.values, packed; nil without any.
+--- any); "error" and a message with a short traceback; "end" if the user wants to leave. `label` ("stdin") is what
+--- errors call the statement. The values shown are self.values, packed; nil without any.
 function session:feed(line, label)
   self.values = nil
   if #self.lines == 0 then

@@ -50,8 +50,9 @@ static void expect_hash(const char *what, const void *data, size_t size, size_t 
 /* The examples of NIST that go with FIPS 180-4. */
 static void hashes(void) {
   static const char two[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
-  static const char four[] = "abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlm"
-                             "nopqrsmnopqrstnopqrstu";
+  static const char four[] =
+      "abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlm"
+      "nopqrsmnopqrstnopqrstu";
   expect_hash("nothing", "", 0, 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   expect_hash("abc", "abc", 3, 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   expect_hash("448 bits", two, 56, 1, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
@@ -77,8 +78,9 @@ static void expect_hmac(int number, const char *key, size_t key_size, const char
 /* RFC 4231, section 4; case 5 is cut to 128 bits there. */
 static void hmacs(void) {
   char b0[20], aa[131], dd[50], counted[25], cd[50], c0[20];
-  static const char seven[] = "This is a test using a larger than block-size key and a larger than block-size data. The "
-                              "key needs to be hashed before being used by the HMAC algorithm.";
+  static const char seven[] =
+      "This is a test using a larger than block-size key and a larger than block-size data. The "
+      "key needs to be hashed before being used by the HMAC algorithm.";
   memset(b0, 0x0b, sizeof b0);
   memset(aa, 0xaa, sizeof aa);
   memset(dd, 0xdd, sizeof dd);
@@ -194,10 +196,16 @@ static void every_bit(void) {
 
 /* A text for a part: JSON that is damaged, huge, deep or none. */
 static size_t hostile_text(char *out, size_t room, bool begins) {
-  static const char *const seeds[] = {
-      "{\"msg_type\": \"execute_request\", \"code\": \"x\"}", "{\"a\": [1, 2, {\"b\": null}], \"msg_type\": \"t\"}",
-      "{\"n\": 1e999999, \"m\": -99999999999999999999999, \"msg_type\": \"t\"}", "{\"\\u00e4\": \"\\ud83d\\ude00\"}",
-      "{\"cursor_pos\": -9223372036854775809, \"code\": \"\\ud800\"}", "{}", "[]", "null", "", "{\"msg_type\": \""};
+  static const char *const seeds[] = {"{\"msg_type\": \"execute_request\", \"code\": \"x\"}",
+                                      "{\"a\": [1, 2, {\"b\": null}], \"msg_type\": \"t\"}",
+                                      "{\"n\": 1e999999, \"m\": -99999999999999999999999, \"msg_type\": \"t\"}",
+                                      "{\"\\u00e4\": \"\\ud83d\\ude00\"}",
+                                      "{\"cursor_pos\": -9223372036854775809, \"code\": \"\\ud800\"}",
+                                      "{}",
+                                      "[]",
+                                      "null",
+                                      "",
+                                      "{\"msg_type\": \""};
   size_t n;
   if (below(8) == 0) { /* deep */
     for (n = 0; n + 8 < room && n < 1500 + below(2500); n++) out[n] = "[{"[below(40) == 0];
@@ -265,7 +273,11 @@ static void hostile(lua_State *L, size_t rounds) {
 static void values(lua_State *L) {
   static const char *const texts[] = {
       "{\"a\":1,\"b\":[1,2.5,\"x\",true,false],\"c\":{\"d\":\"\\u00e4\\ud83d\\ude00\\\"\\\\\\n\"}}",
-      "[[1],[2,[3]]]", "{\"big\":9007199254740991,\"small\":-1e-300,\"empty\":{}}", "true", "\"text\"", "-12"};
+      "[[1],[2,[3]]]",
+      "{\"big\":9007199254740991,\"small\":-1e-300,\"empty\":{}}",
+      "true",
+      "\"text\"",
+      "-12"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     cJSON *value = kernel_json(texts[i], strlen(texts[i]));
     kernel_push_json(L, value);
@@ -315,7 +327,8 @@ static void letters(size_t rounds) {
 /* ---- connection files ---- */
 
 static const char connection[] =
-    "{\"shell_port\": 1, \"iopub_port\": 2, \"stdin_port\": 3, \"control_port\": 4, \"hb_port\": 65535, \"key\": \"k\", "
+    "{\"shell_port\": 1, \"iopub_port\": 2, \"stdin_port\": 3, \"control_port\": 4, \"hb_port\": 65535, \"key\": "
+    "\"k\", "
     "\"ip\": \"127.0.0.1\", \"transport\": \"tcp\", \"signature_scheme\": \"hmac-sha256\"}";
 
 /* The file with `from` replaced by `to`. */

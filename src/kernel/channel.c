@@ -149,8 +149,8 @@ static void send_parts(kernel *k, void *socket, const char *parent, const char *
   size_t size[4];
   for (int i = 0; i < 4; i++) size[i] = strlen(part[i]);
   kernel_sign(k->connection.key, part, size, signature);
-  bool good = send_frame(socket, "<IDS|MSG>", 9, ZMQ_SNDMORE) &&
-              send_frame(socket, signature, strlen(signature), ZMQ_SNDMORE);
+  bool good =
+      send_frame(socket, "<IDS|MSG>", 9, ZMQ_SNDMORE) && send_frame(socket, signature, strlen(signature), ZMQ_SNDMORE);
   for (int i = 0; i < 4 && good; i++) good = send_frame(socket, part[i], size[i], i < 3 ? ZMQ_SNDMORE : 0);
   free(header);
 }

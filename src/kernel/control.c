@@ -51,7 +51,8 @@ static bool insist(kernel *k) {
 
 void kernel_shut_down(kernel *k, int channel, const kernel_message *m) {
   bool restart = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(m->content, "restart"));
-  const char *content = restart ? "{\"status\": \"ok\", \"restart\": true}" : "{\"status\": \"ok\", \"restart\": false}";
+  const char *content =
+      restart ? "{\"status\": \"ok\", \"restart\": true}" : "{\"status\": \"ok\", \"restart\": false}";
   kernel_publish(k, m->header, "shutdown_reply", content);
   kernel_reply(k, channel, m, "shutdown_reply", content);
   atomic_store(&k->stopping, true);

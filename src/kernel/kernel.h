@@ -55,7 +55,7 @@ const char *kernel_connection_open(const char *path, kernel_connection *out);
 /* The JSON text of n bytes and nothing else, or NULL. What is nested too deep, or holds a zero byte, is none. */
 struct cJSON *kernel_json(const char *text, size_t n);
 
-/* ---- message.c ---- */
+/* ---- wire_message.c ---- */
 
 enum { KERNEL_FRAMES = 64, KERNEL_SEEN = 1 << 15 };
 
@@ -105,22 +105,22 @@ typedef struct kernel {
   void *zmq, *socket[KERNEL_CHANNELS];
   kernel_connection connection;
   kernel_seal seal;
-  char session[33]; /* of the messages that we send */
+  char session[33];          /* of the messages that we send */
   atomic_uint sent, refused; /* messages */
   atomic_bool stopping, finished;
   pthread_t main, control, heartbeat, pump;
-  pthread_mutex_t publishing; /* of iopub, parent, silent, held and reading from the pipes */
-  const char *parent;         /* header of the request that is answered; NULL: none */
-  bool silent;                /* nothing that is printed is published */
+  pthread_mutex_t publishing;   /* of iopub, parent, silent, held and reading from the pipes */
+  const char *parent;           /* header of the request that is answered; NULL: none */
+  bool silent;                  /* nothing that is printed is published */
   pthread_mutex_t calling;      /* of the next two */
   bool in_call, wanted;         /* does a script run? shall it end? */
   const kernel_message *asking; /* the request that may ask for input, or NULL */
-  int pipe[2];                /* where standard output and standard error can be read */
+  int pipe[2];                  /* where standard output and standard error can be read */
   struct {
     char byte[4];
     size_t n;
-  } held[2];  /* a letter that has not come whole */
-  int log;    /* the standard error that we were started with */
+  } held[2]; /* a letter that has not come whole */
+  int log;   /* the standard error that we were started with */
   int parent_process;
   char *info; /* content of kernel_info_reply */
   struct lua_State *L;
@@ -160,8 +160,8 @@ bool kernel_capture_output(kernel *k);
 void kernel_drain(kernel *k, bool last);
 /* ---- json_value.c ---- */
 
-/* Writes the text of n bytes as valid UTF-8 without zero bytes at `out`, which has 3 n bytes and one more; a letter that
- * has not come whole is left out and its length returned unless `last`. */
+/* Writes the text of n bytes as valid UTF-8 without zero bytes at `out`, which has 3 n bytes and one more; a letter
+ * that has not come whole is left out and its length returned unless `last`. */
 size_t kernel_utf8(const char *text, size_t n, bool last, char *out);
 
 /* Pushes a JSON value: objects and arrays as tables, null as nil. Raises where it is nested too deep. */

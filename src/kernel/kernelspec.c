@@ -46,7 +46,9 @@ static bool read_options(int argc, char **argv, kernel_spec *o) {
       o->display_name = value;
     else
       return complain("unknown option, or one without its value: '%s' (--user, --prefix FOLDER, --name NAME, "
-                      "--display-name TEXT)", given), false;
+                      "--display-name TEXT)",
+                      given),
+             false;
   }
   if (o->user && o->prefix) return complain("%s", "--user and --prefix exclude each other"), false;
   if (!*o->name || *o->name == '.' || strspn(o->name, "abcdefghijklmnopqrstuvwxyz0123456789._-") != strlen(o->name))

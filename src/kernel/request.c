@@ -1,5 +1,5 @@
 /*
-** request.c: what main does for each message of shell. penumbra.shell.notebook answers; this file moves requests and
+** request.c: what main does for each message of shell. penumbra.notebook answers; this file moves requests and
 ** answers between JSON and Lua, says that the kernel is busy, and drops the cells behind one that failed.
 */
 #include <cjson/cJSON.h>
@@ -50,15 +50,14 @@ static int l_call(lua_State *L) {
 }
 
 static int open_lua(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"publish", l_publish}, {"call", l_call}, {"list", kernel_list}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"publish", l_publish}, {"call", l_call}, {"list", kernel_list}, {NULL, NULL}};
   kernel *k = lua_touserdata(L, 1);
   pni_open_libs(L);
   lua_pushvalue(L, 1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &kernel_address);
   cli_interrupt_install(L, INT_MAX);
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "penumbra.shell.notebook");
+  lua_pushliteral(L, "penumbra.notebook");
   lua_call(L, 1, 1);
   lua_getfield(L, -1, "new");
   luaL_newlib(L, functions);
@@ -89,7 +88,7 @@ bool kernel_open_lua(kernel *k) {
 
 /* What a request came to. */
 typedef struct kernel_answer_text {
-  char *json; /* content of the reply; NULL: there is none */
+  char *json;  /* content of the reply; NULL: there is none */
   bool failed; /* the cells behind it are not run */
 } kernel_answer_text;
 

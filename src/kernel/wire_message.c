@@ -1,5 +1,5 @@
 /*
-** message.c: from the frames of a message to its parts: identities, the mark, signature, header, parent header,
+** wire_message.c: from the frames of a message to its parts: identities, the mark, signature, header, parent header,
 ** metadata, content, and buffers, which nobody here reads. What comes from the wire is looked at nowhere else.
 */
 #include <cjson/cJSON.h>
@@ -17,7 +17,8 @@ void kernel_frames_free(kernel_frames *f) {
 
 /* ---- signatures ---- */
 
-static void sign(const char *key, const char *const part[4], const size_t size[4], unsigned char digest[KERNEL_DIGEST]) {
+static void sign(const char *key, const char *const part[4], const size_t size[4],
+                 unsigned char digest[KERNEL_DIGEST]) {
   kernel_sha256 s;
   size_t n = strlen(key);
   kernel_hmac_begin(&s, key, n);

@@ -1,6 +1,6 @@
 --- What a notebook's front end asks of the prompt, by the names of Jupyter's messaging protocol 5.3: cells are run,
---- names completed, explained. The program `penumbra kernel` (src/kernel) receives and sends; it gives `new` the functions
---- publish(type, content), call(f, ...), list(t), ask(prompt, password) and null.
+--- names completed, explained. The program `penumbra kernel` (src/kernel) receives and sends; it gives `new` the
+--- functions publish(type, content), call(f, ...), list(t), ask(prompt, password), and null.
 -- help: nowhere
 local core = require "penumbra.core"
 local gnuplot = require "penumbra.plot.gnuplot"
@@ -73,8 +73,10 @@ end
 -- What a cell came to, as a bundle; nil for nothing, and for what is hidden by a semicolon.
 local function result_of(self, code, text)
   local values = self.session.values
-  if text == "" or values and code:find ";%s*$" or self.pictured and values and values.n == 1 and values[1] == true then return nil end
-  if values and values.n == 1 then return rich.bundle(values[1], text) end
+  local one = values and values.n == 1
+  local shown = self.pictured and one and values[1] == true -- what pn.plot.show returns
+  if text == "" or shown or values and code:find ";%s*$" then return nil end
+  if one then return rich.bundle(values[1], text) end
   return { ["text/plain"] = text }
 end
 
@@ -94,7 +96,7 @@ local function expressions(self, wanted)
   return out
 end
 
-function answers:execute_request(content)
+answers.execute_request = function(self, content)
   local kernel, code = self.kernel, text_of(content.code)
   local silent = content.silent == true
   local stored = not silent and content.store_history ~= false
@@ -117,7 +119,7 @@ function answers:execute_request(content)
     user_expressions = expressions(self, content.user_expressions) }
 end
 
-function answers.is_complete_request(self, content)
+answers.is_complete_request = function(self, content)
   local code = text_of(content.code)
   local status = self.session:status(code)
   local last = code:match "[^\n]*$"
@@ -135,7 +137,7 @@ local function bytes_before(code, cursor)
   return utf8.offset(code, math.max(0, math.min(cursor, letters)) + 1) - 1
 end
 
-function answers.complete_request(self, content)
+answers.complete_request = function(self, content)
   local code = text_of(content.code)
   local before = code:sub(1, bytes_before(code, content.cursor_pos))
   local found, replaced = repl.complete(self.session.env, before:match "[^\n]*$", { before:match "^(.*)\n" })
@@ -159,7 +161,7 @@ local function name_at(code, cursor)
   end
 end
 
-function answers.inspect_request(self, content)
+answers.inspect_request = function(self, content)
   local code = text_of(content.code)
   local name = name_at(code, bytes_before(code, content.cursor_pos))
   local text = name and self.session:about(name)
@@ -179,7 +181,8 @@ local function matching(self, content)
   local list, seen, pattern = {}, {}, pattern_of(content.pattern and text_of(content.pattern) or "*")
   for i = #self.history, 1, -1 do
     local code = self.history[i][2]
-    if code:find(pattern) and not (content.unique == true and seen[code]) then table.insert(list, 1, self.history[i]) end
+    local known = content.unique == true and seen[code]
+    if code:find(pattern) and not known then table.insert(list, 1, self.history[i]) end
     seen[code] = true
   end
   return list
@@ -190,10 +193,11 @@ local function last(list, n)
 end
 
 -- Of one session, that which goes on.
-function answers.history_request(self, content)
+answers.history_request = function(self, content)
   local kind, found = content.hist_access_type, {}
   if kind == "range" then
-    local session, from, to = whole(content.session, 0), whole(content.start, 1), whole(content.stop, math.maxinteger)
+    local session, from = whole(content.session, 0), whole(content.start, 1)
+    local to = whole(content.stop, math.maxinteger)
     for _, entry in ipairs((session == 0 or session == 1) and self.history or {}) do
       if entry[1] >= from and entry[1] < to then found[#found + 1] = entry end
     end
@@ -213,10 +217,10 @@ end
 
 ---- the rest ----
 
-function answers.comm_info_request() return { status = "ok", comms = {} } end
+answers.comm_info_request = function() return { status = "ok", comms = {} } end
 
 -- There is nobody to talk to.
-function answers.comm_open(self, content)
+answers.comm_open = function(self, content)
   self.kernel.publish("comm_close", { comm_id = text_of(content.comm_id), data = {} })
 end
 
