@@ -45,13 +45,14 @@ local where_built = built and it or pending
 local where_jupyter = python and it or pending
 
 -- What front_end.py checks, in its order.
-local CHECKS = { "tells_what_it_is", "shows_the_expression_that_ends_a_cell", "counts_cells",
-  "answers_user_expressions", "streams_what_is_printed", "reports_errors_with_a_traceback", "drops_the_cells_behind_one_that_failed",
-  "shows_tensors_and_models_as_tables", "draws_pictures_in_the_cell", "says_why_there_is_no_picture", "completes_names",
-  "explains_names", "tells_whether_a_cell_is_complete", "remembers_cells", "reads_input_through_the_front_end",
-  "ends_what_runs_and_keeps_the_state", "answers_control_and_heartbeat_while_a_cell_runs",
-  "knows_no_comms", "survives_what_is_malformed", "ends_and_begins_anew", "jupyter_kernel_test",
-  "notebook filter.ipynb", "notebook regression.ipynb" }
+local CHECKS = {
+  "tells_what_it_is", "shows_the_expression_that_ends_a_cell", "counts_cells", "answers_user_expressions",
+  "streams_what_is_printed", "reports_errors_with_a_traceback", "drops_the_cells_behind_one_that_failed",
+  "shows_tensors_and_models_as_tables", "draws_pictures_in_the_cell", "says_why_there_is_no_picture",
+  "completes_names", "explains_names", "tells_whether_a_cell_is_complete", "remembers_cells",
+  "reads_input_through_the_front_end", "ends_what_runs_and_keeps_the_state",
+  "answers_control_and_heartbeat_while_a_cell_runs", "knows_no_comms", "survives_what_is_malformed",
+  "ends_and_begins_anew", "jupyter_kernel_test", "notebook filter.ipynb", "notebook regression.ipynb" }
 
 describe("the kernel", function()
   teardown(function() sh("rm -rf %s", folder) end)
@@ -79,7 +80,8 @@ describe("the kernel", function()
     must("mkdir -p %s/no/share/jupyter/kernels/penumbra/kernel.json", folder) -- a folder in its place
     for _, case in ipairs { { "--name ../x", "small letters" }, { "--name ''", "small letters" },
       { "--name A", "small letters" }, { "--bad", "unknown option" }, { "--name", "without its value" },
-      { "--user --prefix /x", "exclude" }, { "--prefix " .. folder .. "/no", "cannot be written" }, { "--prefix /dev/null", "cannot be made" } } do
+      { "--user --prefix /x", "exclude" },
+      { "--prefix " .. folder .. "/no", "cannot be written" }, { "--prefix /dev/null", "cannot be made" } } do
       local code, out = sh("%s/penumbra kernel install %s", build, case[1])
       assert(code == 1 and out:find(case[2], 1, true), case[1] .. ": " .. out)
     end
