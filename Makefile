@@ -54,8 +54,8 @@ LIB_OBJ    := $(LIB_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded_lua.o
 CLI_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/*.c))
 BRIDGE_OBJ := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/bridge/*.c))
 BRIDGE     := libpenumbra_bridge.so
-# The notebook kernel, where what it needs is found. It shares the command's interruption and start.
-KERNEL_SRC := $(if $(shell pkg-config --exists libzmq libcjson 2>/dev/null && echo found),$(wildcard src/kernel/*.c))
+# The notebook kernel, on Linux where what it needs is found. It shares the command's interruption and start.
+KERNEL_SRC := $(if $(shell [ "$$(uname)" = Linux ] && pkg-config --exists libzmq libcjson 2>&1 && echo found),$(wildcard src/kernel/*.c))
 KERNEL_OBJ := $(KERNEL_SRC:src/%.c=$(BUILD)/obj/%.o)
 KERNEL     := $(if $(KERNEL_OBJ),$(BUILD)/penumbra-kernel)
 PKG_KERNEL  = $(call once,PKG_KERNEL,$(shell pkg-config --libs libzmq libcjson))

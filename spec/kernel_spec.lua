@@ -52,7 +52,8 @@ local CHECKS = {
   "completes_names", "explains_names", "tells_whether_a_cell_is_complete", "remembers_cells",
   "reads_input_through_the_front_end", "ends_what_runs_and_keeps_the_state",
   "answers_control_and_heartbeat_while_a_cell_runs", "knows_no_comms", "survives_what_is_malformed",
-  "ends_and_begins_anew", "jupyter_kernel_test", "notebook filter.ipynb", "notebook regression.ipynb" }
+  "ends_and_begins_anew", "ends_with_who_started_it", "jupyter_kernel_test", "notebook filter.ipynb",
+  "notebook regression.ipynb" }
 
 describe("the kernel", function()
   teardown(function() sh("rm -rf %s", folder) end)

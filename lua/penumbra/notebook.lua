@@ -47,7 +47,9 @@ end
 local function failed(self, text)
   local lines, name = self.kernel.list {}, self.interrupted and "Interrupted" or "Error"
   for line in (text .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
-  return { status = "error", ename = name, evalue = lines[1], traceback = lines }
+  local message = lines[1]
+  lines[1] = "\27[31m" .. message .. "\27[0m" -- red, as at the prompt
+  return { status = "error", ename = name, evalue = message, traceback = lines }
 end
 
 -- The message of a cell that ends in the middle of a statement.

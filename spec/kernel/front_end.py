@@ -8,6 +8,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -181,6 +182,7 @@ def reports_errors_with_a_traceback(f):
     (error,) = cell.of("error")
     for content in (cell.reply, error):
         assert content["ename"] == "Error" and content["evalue"].startswith("In[%d]:2: attempt to index" % n), content
+        assert content["traceback"][0] == "\x1b[31m%s\x1b[0m" % content["evalue"], content
         assert content["traceback"][1] == "  2 | return x.y.z", content
         assert any("in function 'deep'" in line for line in content["traceback"]), content
         assert any("In[%d]:2: in the main part" % (n + 1) in line for line in content["traceback"]), content
@@ -543,6 +545,17 @@ def ends_and_begins_anew(f):
     except Empty:
         pass
     assert "shutdown_reply" in published, published
+
+
+@check
+def ends_with_who_started_it(f):
+    code = "from jupyter_client.manager import start_new_kernel; import os, sys\n" \
+        "m, c = start_new_kernel(kernel_name='penumbra')\nprint(m.provisioner.pid, flush=True)\nos._exit(0)"
+    pid = int(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout)
+    end = time.monotonic() + WAIT
+    while os.path.exists("/proc/%d" % pid) and "(penumbra" in open("/proc/%d/stat" % pid).read():
+        assert time.monotonic() < end, "it goes on alone"
+        time.sleep(0.05)
 
 
 class OfJupyter(jupyter_kernel_test.KernelTests):
