@@ -75,12 +75,15 @@ static bool orphaned(const kernel *k) { return k->parent_process > 0 && getppid(
 
 static void *control(void *arg) {
   kernel *k = arg;
+  bool wanted = false;
   while (!atomic_load(&k->stopping)) {
     kernel_message m;
-    if (kernel_receive(k, KERNEL_CONTROL, insist(k) ? SOON : LOOK, &m)) {
+    if (kernel_receive(k, KERNEL_CONTROL, wanted ? SOON : LOOK, &m)) {
       answer(k, &m);
       kernel_message_free(&m);
-    }
+      wanted = true; /* as it may be */
+    } else
+      wanted = insist(k);
     if (orphaned(k)) atomic_store(&k->stopping, true);
   }
   interrupt(k);
