@@ -139,12 +139,15 @@ function rich.picture(content, opt)
   return svg
 end
 
+-- (Nothing of a user's is called to find out what a value is.)
 local function html_of(value)
   if core.is_tensor(value) then return of_tensor(value) end
   local meta = debug.getmetatable(value)
-  if type(value) == "table" and type(meta) == "table" and rawget(meta, "__name") == "posterior" then
+  local own = type(value) == "table" and type(meta) == "table"
+  local first = own and rawget(value, 1)
+  if own and rawget(meta, "__name") == "posterior" then
     return of_posterior(value)
-  elseif type(value) == "table" and getmetatable(value) and type(value[1]) == "table" and rawget(value[1], "mcse") then
+  elseif type(first) == "table" and rawget(first, "mcse") then
     return of_summary(value)
   elseif mode.is_network(value) then
     return of_network(value)
