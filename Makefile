@@ -48,8 +48,9 @@ LIBS       = $(PKG_LIBS) -lm -lpthread -ldl
 
 LUA_FILES  := $(if $(wildcard lua),$(shell find lua -name '*.lua' | LC_ALL=C sort))
 LUA_DIRS   := $(patsubst lua/%/,%,$(sort $(dir $(LUA_FILES))))
-LIB_SRC    := $(filter-out src/cli/% src/bridge/%,$(wildcard src/*/*.c src/*/*/*.c))
-LIB_TEXT   := $(LIB_SRC) $(filter-out src/cli/% src/bridge/%,$(wildcard src/*/*.[hd]* src/*/*/*.[hd]*)) src/penumbra.h
+PROGRAMS   := src/cli/% src/bridge/% src/kernel/%
+LIB_SRC    := $(filter-out $(PROGRAMS),$(wildcard src/*/*.c src/*/*/*.c))
+LIB_TEXT   := $(LIB_SRC) $(filter-out $(PROGRAMS),$(wildcard src/*/*.[hd]* src/*/*/*.[hd]*)) src/penumbra.h
 # A source *_real.c is compiled once for each type of floats (src/base/type_real.h).
 TYPED_SRC  := $(filter %_real.c,$(LIB_SRC))
 TYPED_OBJ   = $(TYPED_SRC:src/%.c=$(BUILD)/obj/%_f$(1).o)
@@ -58,6 +59,11 @@ LIB_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out $(TYPED_SRC),$(LI
 CLI_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/*.c))
 BRIDGE_OBJ := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/bridge/*.c))
 BRIDGE     := libpenumbra_bridge.so
+# The notebook kernel, on Linux where what it needs is found. It shares the command's interruption and start.
+KERNEL_SRC := $(if $(shell [ "$$(uname)" = Linux ] && pkg-config --exists libzmq libcjson 2>&1 && echo found),$(wildcard src/kernel/*.c))
+KERNEL_OBJ := $(KERNEL_SRC:src/%.c=$(BUILD)/obj/%.o)
+KERNEL     := $(if $(KERNEL_OBJ),$(BUILD)/penumbra-kernel)
+PKG_KERNEL  = $(call once,PKG_KERNEL,$(shell pkg-config --libs libzmq libcjson))
 SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))
 EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
 BENCH_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/bench/*.c))
@@ -70,7 +76,7 @@ PACKAGES_nutpie = nutpie==0.16.8 stanli==0.24.0 bridgestan==2.9.0 arviz==0.23.4
 PACKAGES_particles = particles
 C_FILES     = $(shell find src spec examples -name '*.[ch]' -not -path '*/golden/*' 2>/dev/null | LC_ALL=C sort)
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
-              $(if $(CLI_OBJ),$(BUILD)/penumbra) $(BUILD)/$(BRIDGE)
+              $(if $(CLI_OBJ),$(BUILD)/penumbra) $(BUILD)/$(BRIDGE) $(KERNEL)
 
 comma := ,
 # `make V=1` prints whole commands
@@ -142,7 +148,7 @@ $(BUILD)/amalgamation/penumbra.h: src/penumbra.h
 
 # (Objects whose sources are gone go with it: the gates read what lies there.)
 $(BUILD)/libpenumbra.a: $(LIB_OBJ)
-	@rm -f $@ $(filter-out $(LIB_OBJ) $(CLI_OBJ) $(BRIDGE_OBJ),$(shell find $(BUILD)/obj -name '*.o'))
+	@rm -f $@ $(filter-out $(LIB_OBJ) $(CLI_OBJ) $(BRIDGE_OBJ) $(KERNEL_OBJ),$(shell find $(BUILD)/obj -name '*.o'))
 	$(call say,AR,$@) ar rcs $@ $^
 
 $(BUILD)/$(SONAME): $(LIB_OBJ)
@@ -163,6 +169,9 @@ $(BUILD)/lua/penumbra/core.so: $(LIB_OBJ)
 
 $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
 	$(call say,LD,$@) $(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_EDIT)
+
+$(BUILD)/penumbra-kernel: $(KERNEL_OBJ) $(BUILD)/obj/cli/interrupt.o $(BUILD)/obj/cli/blas_core.o $(BUILD)/libpenumbra.a
+	$(call say,LD,$@) $(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_KERNEL)
 
 $(SPEC_PROG) $(BENCH_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
@@ -324,7 +333,7 @@ pkg_file = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${pr
 
 install: all install-lua
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
-	$(if $(CLI_OBJ),install -m 755 $(BUILD)/penumbra $(DESTDIR)$(PREFIX)/bin/)
+	$(if $(CLI_OBJ),install -m 755 $(BUILD)/penumbra $(KERNEL) $(DESTDIR)$(PREFIX)/bin/)
 	install -m 644 src/penumbra.h src/penumbra.hpp $(DESTDIR)$(PREFIX)/include/
 	install -m 644 $(BUILD)/libpenumbra.a $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(BUILD)/libpenumbra.so.$(VERSION) $(DESTDIR)$(LIBDIR)/
@@ -352,7 +361,8 @@ install-lua: $(BUILD)/lua/penumbra/core.so
 	$(foreach f,$(LUA_FILES),install -m 644 $(f) $(DESTDIR)$(LUADIR)/$(f:lua/%=%) &&) true
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/penumbra $(addprefix $(DESTDIR)$(PREFIX)/include/,penumbra.h penumbra.hpp penumbra_bridge.h) \
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,penumbra penumbra-kernel) \
+	  $(addprefix $(DESTDIR)$(PREFIX)/include/,penumbra.h penumbra.hpp penumbra_bridge.h) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/,$(BRIDGE) libpenumbra.a libpenumbra.so.$(VERSION) $(SONAME) libpenumbra.so) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,penumbra.pc penumbra-static.pc)
 	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra $(DESTDIR)$(DOCDIR) $(DESTDIR)$(LIBDIR)/cmake/penumbra
@@ -401,4 +411,4 @@ clean:
 	rm -rf $(BUILD)
 
 .PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs install install-lua uninstall fmt clean
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

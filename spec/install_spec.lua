@@ -112,6 +112,7 @@ describe("an installed penumbra", function()
                            "lib/lua/5.4/penumbra/core.so", "share/lua/5.4/penumbra/init.lua"} do
       assert.is_true(exists(prefix .. "/" .. path), path)
     end
+    assert.equal(exists(build .. "/penumbra-kernel"), exists(prefix .. "/bin/penumbra-kernel")) -- where it was built
     assert.equal("libpenumbra.so.0", must("objdump -p %s/lib/libpenumbra.so | sed -n 's/ *SONAME *//p'", prefix))
   end)
 

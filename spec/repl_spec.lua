@@ -59,6 +59,42 @@ describe("a session", function()
     assert.equal("[[1 2]\n [3 4]]\nfloat64 [2, 2]", text)
   end)
 
+  it("shows the expression that ends several lines where they are a cell", function()
+    local s = repl.session { env = setmetatable({}, { __index = _G }), cells = true }
+    assert.same({ "ok", "6" }, { feed(s, "x = 5\nx + 1") })
+    assert.same({ "ok", "7" }, { feed(s, "x = 5\nmath.max(x,\n  7) -- seven\n") })
+    assert.same({ "ok", "" }, { feed(s, "y = x\n-1") }) -- 5 - 1
+    assert.same({ "ok", "4  5" }, { feed(s, "-- two\ny, x") })
+    assert.same({ "ok", "" }, { feed(s, "for i = 1, 3 do\n  y = y + i\nend") })
+    assert.same({ "ok", "10" }, { feed(s, "local z = y\nz") })
+    s:feed("function f(a)\n  return a.b.c\nend", "In[7]")
+    local kind, text = s:feed("x = 1\nlocal r = f{}", "In[8]")
+    assert.equal("error", kind)
+    assert.matches("^In%[7%]:2: attempt to index a nil value [^\n]*\n  2 | return a.b.c\n", text)
+    assert.matches("\n  In%[8%]:2: in the main part$", text)
+    assert.same({ "error", "In[9]:1: boo" }, { s:feed("error 'boo'", "In[9]") })
+    assert.same({ "ok", "2" }, { fresh():feed "1 + 1" }) -- at the prompt as ever
+    assert.equal("more", (fresh():feed "x = 5\nx")) -- x = ... may follow
+  end)
+
+  it("tells whether lines are complete without running them", function()
+    local s, env = fresh()
+    for code, want in pairs { ["x = 1"] = "complete", ["= x"] = "complete", ["?pn"] = "complete", [""] = "complete",
+      ["help"] = "complete", ["for i = 1, 2 do"] = "incomplete", ["f("] = "incomplete", ["s = [["] = "incomplete",
+      [")"] = "invalid", ["x = = 1"] = "invalid", ["ran = true"] = "complete" } do
+      assert.equal(want, s:status(code), code)
+    end
+    assert.is_nil(rawget(env, "ran"))
+  end)
+
+  it("says what there is to say about a name, or nothing", function()
+    local s = fresh()
+    feed(s, "mine = pn.zeros{2}")
+    assert.matches("^mine is a tensor: float64 %[2%]", s:about "mine")
+    assert.matches("^pn.zeros%(", s:about "pn.zeros")
+    assert.is_nil(s:about "nothing_like_it_zzq")
+  end)
+
   it("keeps the last results", function()
     local s = fresh()
     feed(s, "10", "20", "30")

@@ -194,13 +194,14 @@ local function in_letters(panels, o, width)
 end
 
 --- Shows `content` (as for `save`) on the terminal: in colours where the terminal says that it understands sixels, else
---- in letters as wide as the terminal, one panel below the other; also panel:show(). Options: columns of panels, title,
---- kind ("text" or "sixel" to choose). Returns true, or nil, message, code: "missing" without gnuplot or where a host
---- lets scripts start no programs.
+--- in letters as wide as the terminal, one panel below the other; in a notebook as a picture below the cell; also
+--- panel:show(). Options: columns of panels, title, kind ("text" or "sixel" to choose). Returns true, or nil, message,
+--- code: "missing" without gnuplot or where a host lets scripts start no programs.
 function plot.show(content, opt)
   local given = {}
   local chosen = options.check("plot.show", opt, show_options)
   for key, value in pairs(opt or {}) do given[key] = key ~= "kind" and value or nil end
+  if gnuplot.viewer and chosen.kind == "auto" then return gnuplot.viewer(content, given) end
   if not gnuplot.may_draw() then
     return nil, "plot.show: gnuplot draws, and this host lets scripts start no programs", "missing"
   end

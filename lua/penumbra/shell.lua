@@ -3,6 +3,7 @@
 --- goes on in the next. `_` is the last result, `_1` to `_9` the last nine, newest first. `?name` is help.
 local core = require "penumbra.core"
 local doubts = require "penumbra.shell.doubts"
+local ending = require "penumbra.shell.ending"
 local options = require "penumbra.options"
 local pn = require "penumbra"
 local pretty = require "penumbra.shell.pretty"
@@ -24,13 +25,14 @@ session.__index = session
 -- Line numbers of chunks run on through the session, so that an error in a function typed earlier is found there;
 -- people see lines counted from the start of the statement. self.typed is a list of {first =, lines =}.
 
---- A session: feed it lines. opt: `env`, the globals (default _G, made strict); `width` of results.
+--- A session: feed it lines. opt: `env`, the globals (default _G, made strict); `width` of results; `cells`: the values
+--- of the expression that ends several lines are shown, too.
 function repl.session(opt)
-  local o = options.check("repl.session", opt, { env = options.optional "table", width = 79 })
+  local o = options.check("repl.session", opt, { env = options.optional "table", width = 79, cells = false })
   local env = o.env or _G
   strict.install(env, { assign = "anywhere" })
-  local self = setmetatable({ env = env, width = o.width, lines = {}, results = {}, locals = {}, typed = {},
-    given = {}, next_line = 1 }, session)
+  local self = setmetatable({ env = env, width = o.width, cells = o.cells, lines = {}, results = {}, locals = {},
+    typed = {}, given = {}, next_line = 1 }, session)
   if rawget(env, "pn") == nil then rawset(env, "pn", pn) end
   if rawget(env, "help") == nil then
     rawset(env, "help", function(...) return require("penumbra.shell.help").help(...) end)
@@ -66,6 +68,8 @@ local function compile(self, code)
   local value, wrong = load(above .. "return " .. code, "=stdin", "t", self.env)
   if value then return value end
   local chunk, message = load(above .. code, "=stdin", "t", self.env)
+  local split = self.cells and ending.split(code)
+  if split then return load(above .. split, "=stdin", "t", self.env) end
   if chunk then return chunk end
   if message:match "<eof>$" or wrong:match "<eof>$" then return nil, "more" end
   return nil, message
@@ -82,7 +86,7 @@ end
 local function relative(self, text)
   return (text:gsub("stdin:(%d+)", function(digits)
     local entry = statement_at(self, math.tointeger(digits))
-    return entry and ("stdin:%d"):format(digits - entry.first + 1) or nil
+    return entry and ("%s:%d"):format(entry.label, digits - entry.first + 1) or nil
   end))
 end
 
@@ -230,17 +234,40 @@ local function own_variable(self, path)
   return resolve(self.env, path)
 end
 
+-- What a line that begins with ? or help asks for, "" for nothing in particular; nil for another line.
+local function asked_by(line)
+  return line:match "^%s*%?%s*(.-)%s*$" or line:match "^%s*help%s+([%a_][%w_.:]*)%s*$"
+    or line:match "^%s*help%s*$" and ""
+end
+
+--- What there is to say about `name`, a variable of the user's or what help knows; nil if that is nothing.
+function session:about(name)
+  local help = require "penumbra.shell.help"
+  local own = own_variable(self, name)
+  if own ~= nil then return relative(self, help.variable(name, own)) end
+  local text = help.text(name)
+  return not text:find "^nothing is called" and text or nil
+end
+
+--- Would these lines be taken as they are? "complete", "incomplete" (more have to follow) or "invalid". Runs nothing.
+function session:status(code)
+  local chunk, message = compile(self, (code:gsub("^%s*=", "", 1)))
+  if chunk or asked_by(code) then return "complete" end
+  return message == "more" and "incomplete" or "invalid"
+end
+
 --- Takes one line, or several with line ends between (an entry of the history). Returns
 --- "more" if the statement goes on; "ok" and the text of the results ("" without
---- any); "error" and a message with a short traceback; "end" if the user wants to leave.
-function session:feed(line)
+--- any); "error" and a message with a short traceback; "end" if the user wants to leave. `label` ("stdin") is what
+--- errors call the statement. The values shown are self.values, packed; nil without any.
+function session:feed(line, label)
+  self.values = nil
   if #self.lines == 0 then
     if line:match "^%s*$" then return "ok", "" end
     if line:match "^%s*exit%s*%(?%s*%)?%s*;?%s*$" or line:match "^%s*quit%s*%(?%s*%)?%s*;?%s*$" then
       if rawget(self.env, line:match "%a+") == nil then return "end", "" end
     end
-    local asked = line:match "^%s*%?%s*(.-)%s*$" or line:match "^%s*help%s+([%a_][%w_.:]*)%s*$"
-      or line:match "^%s*help%s*$" and ""
+    local asked = asked_by(line)
     local own = asked and own_variable(self, asked)
     if own ~= nil then return "ok", relative(self, require("penumbra.shell.help").variable(asked, own)) end
     if asked then line = asked == "" and "help()" or ("help %q"):format(asked) end
@@ -252,7 +279,7 @@ function session:feed(line)
   local code = table.concat(self.lines, "\n")
   local chunk, message = compile(self, code)
   if message == "more" then return "more", "" end
-  self.typed[#self.typed + 1] = { first = self.next_line, lines = self.lines }
+  self.typed[#self.typed + 1] = { first = self.next_line, lines = self.lines, label = label or "stdin" }
   self.next_line = self.next_line + #self.lines
   self.lines = {}
   if not chunk then return "error", syntax_error(self, message) end
@@ -262,6 +289,7 @@ function session:feed(line)
   values = table.pack(table.unpack(values, 2, values.n))
   if values.n == 0 then return "ok", doubt(self, code, "") end
   keep(self, values)
+  self.values = values
   local absent = values.n == 1 and values[1] == nil and no_such_name(self, code)
   if absent then return "ok", "nil (" .. absent .. ")" end
   local ok, text = xpcall(show, on_error, self, values)

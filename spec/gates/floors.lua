@@ -13,6 +13,7 @@ local FLOOR = {
   models = 5, active = 5, continual = 5, evidential = 5, fusion = 5, gap = 5, invariance = 5, pac = 5, vbp = 5,
   init = 6, restore = 6, saved = 3,
   shell = 7,
+  notebook = 8,
 }
 
 --- The floor of a module, "penumbra.nn.predict" or "penumbra" itself.

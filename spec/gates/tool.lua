@@ -31,12 +31,13 @@ function tool.read(path)
   return text
 end
 
---- The symbols of the library's object files (everything below the command and the bridge): a list of {object = path
+--- The symbols of the library's object files (everything below the programs and the bridge): a list of {object = path
 --- relative to build/obj, name =, section = ("*UND*" for imports), kind = objdump's flags}.
 function tool.symbols(build)
   local list, object = {}, nil
   for _, line in ipairs(tool.lines(
-    "cd %s/obj && objdump -t $(find . -name '*.o' -not -path './cli/*' -not -path './bridge/*')", tool.quote(build))) do
+    "cd %s/obj && objdump -t $(find . -name '*.o' -not -path './cli/*' -not -path './bridge/*' "
+    .. "-not -path './kernel/*')", tool.quote(build))) do
     object = line:match "^%./(%S+):%s+file format" or object
     -- value, seven columns of flags (d: the section itself), section, size, visibility, name
     local kind, section, name = line:match "^%x+ (.......) (%S+)%s+%x+ ?%S* (%S+)$"

@@ -12,8 +12,10 @@
 
 /* Handles SIGINT for this state. `patience` is how many unheeded interrupts it takes to kill us. */
 void cli_interrupt_install(lua_State *L, int patience);
-/* Was there an interrupt since the last call? Makes the state usable again. */
+/* Was there an interrupt since the last call? Makes the state usable again, for whoever no script has called. */
 bool cli_interrupt_clear(lua_State *L);
+/* Was there one? Any thread may ask. */
+bool cli_interrupt_pending(void);
 
 /* ---- terminal editing, editline.c ---- */
 
@@ -22,5 +24,8 @@ int cli_push_editor(lua_State *L, bool terminal);
 
 /* Starts the program once more where OpenBLAS has chosen kernels below the processor's; call it first in main. */
 void cli_choose_blas(char **argv);
+
+/* `penumbra kernel ...`: becomes the notebook kernel; returns the exit code where there is none. */
+int cli_run_kernel(char **argv);
 
 #endif

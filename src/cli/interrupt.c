@@ -6,6 +6,7 @@
 ** up, every further instruction is an error.
 */
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include "cli.h"
 
@@ -17,7 +18,7 @@ enum { SOON = 100, GRACE = 10000, WATCH = 10000 };
 static struct {
   lua_State *L;
   pn_context *c;
-  volatile sig_atomic_t count;
+  atomic_int count;
   volatile sig_atomic_t sheltered; /* calls under way */
   int patience;
   bool graced;
@@ -138,10 +139,20 @@ void cli_interrupt_install(lua_State *L, int patience) {
   sigaction(SIGINT, &action, NULL);
 }
 
+bool cli_interrupt_pending(void) { return target.count > 0; }
+
+/* What functions set for as long as they run and an error may have kept them from setting back. */
+static void set_back(lua_State *L) {
+  pn_capture_cancel(target.c);
+  target.c->no_grad = false;
+  if (pni_lua_state(L)) pni_lua_state(L)->mode = PN_MODE_TRAINING;
+}
+
 bool cli_interrupt_clear(lua_State *L) {
   lua_sethook(L, NULL, 0, 0);
   pn_context_uncancel(target.c);
   bool was = target.count > 0;
+  if (was) set_back(L);
   target.count = 0;
   target.graced = false;
   return was;

@@ -25,6 +25,7 @@ typedef struct {
 } options;
 
 static const char usage[] = "usage: penumbra [options] [script [arguments]]\n"
+                            "       penumbra kernel install    the kernel for Jupyter notebooks\n"
                             "  -e CODE       run CODE, which knows pn; may be given several times, before the script\n"
                             "  -i            go on at the prompt afterwards, with the variables of the script\n"
                             "  -             run standard input\n"
@@ -351,6 +352,7 @@ static void deliver_output(void) {
 int main(int argc, char **argv) {
   hold_standard_files();
   atexit(deliver_output);
+  if (argc > 1 && strcmp(argv[1], "kernel") == 0) return cli_run_kernel(argv + 1);
   cli_choose_blas(argv);
   options o = {.argc = argc, .argv = argv};
   if (!read_options(&o)) return EXIT_FAILURE;

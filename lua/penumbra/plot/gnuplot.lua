@@ -340,6 +340,9 @@ function gnuplot.compose(terminal, panels, o, columns, plain)
   return table.concat(out, "\n")
 end
 
+--- Who shows pictures in place of the terminal: viewer(content, opt) as plot.show has them, or nil.
+gnuplot.viewer = nil
+
 --- Is there somebody to draw? Inside a host that lets scripts start no programs there is nobody.
 function gnuplot.may_draw() return io and io.popen and os and os.tmpname end
 
