@@ -344,7 +344,8 @@ uninstall:
 	  $(LIBDIR) $(PREFIX)/bin $(PREFIX)/include; do rmdir $(DESTDIR)$$d 2>/dev/null || true; done
 	@echo "uninstalled from $(DESTDIR)$(PREFIX)"
 
-# The manual's tables from the rows, the Lua reference from the doc comments.
+# The manual's tables from the rows; then README, manual, papers and the reference of rows, doc comments and penumbra.h
+# as HTML in $(BUILD)/docs, whose links, anchors and index of names are checked.
 docs:
 	@.ci/deps build docs
 	@$(SUBMAKE) all
@@ -352,7 +353,7 @@ docs:
 	  $(LUA_ENV) $(LUA) spec/readme.lua $$f > $(BUILD)/chapter.md && cp $(BUILD)/chapter.md $$f || exit 1; done
 	$(LUA_ENV) $(LUA) spec/header.lua src/penumbra.h > $(BUILD)/penumbra.h
 	cp $(BUILD)/penumbra.h src/penumbra.h
-	ldoc --quiet --config .ci/ldoc.lua --dir $(BUILD)/docs lua
+	@$(LUA_ENV) $(LUA) spec/site/build.lua $(BUILD)/docs
 
 fmt:
 	clang-format -i $(C_FILES)
