@@ -338,4 +338,19 @@ const char *g(int i) { return fine[i]; }
     caught("help", 'models/vae.lua: help "penumbra.models.decoders" leads nowhere',
       'pn.nn.bayesian: help "penumbra.nn.bayesian" is itself', 'models.md: help "penumbra.infer.svis" leads nowhere')
   end)
+  it("results: a number that no file backs, a table without a source, a file of none, a comment undated", function()
+    local vbp, cases = "examples/papers/vbp/README.md", "examples/papers/multisource/README.md"
+    edit(vbp, "-2.632 +- 0.037", "-2.631 +- 0.037")                    -- the page, a block
+    edit(vbp, "| 10 | 3.361166 |", "| 10 | 3.361266 |")                -- the page, a row
+    edit(cases, "| camera 1 | 0.2055 |", "| camera 1 | 0.2154 |")      -- a number of another row
+    edit("examples/papers/bedl/results/uci.runs", " ll=-2", " ll=-3")  -- the file
+    edit("examples/papers/bedl/README.md", "<!-- run: make bench", "<!-- make bench")
+    edit("examples/papers/ral/README.md", "<!-- run: two_dimensions.lua, 20", "<!-- run: two_dimensions.lua, in 20")
+    edit("examples/papers/ral/README.md", "results/curves_lenet.txt", "results/curves_lost.txt")
+    caught("results", "uci.lua --results results/uci.runs --steps 40000 --show does not have", "boston    20  -2.631",
+      "results/gates.txt does not have 3.361266", "results/cameras.txt does not have 0.2154",
+      "uci.lua --results results/uci.runs --show does not have", "bedl/README.md:169: no comment says",
+      "'run: two_dimensions.lua, in 20", "results/curves_lost.txt is not there",
+      "results/curves_lenet.txt: no table is drawn from it")
+  end)
 end)

@@ -52,7 +52,8 @@ describe("the manual", function()
   it("compares what is shown: texts, numbers to the digits or to a tolerance, no times", function()
     local same = {
       {"a 1.5", "a 1.5"}, {"a 1.5", "a 1.6"}, {"a 1.5", "a  1.54"}, {"a 3", "a 3.2"}, {"1e-3", "2e-3"},
-      {"0.5 s", "7 s"}, {"1\n...\n3", "1\n2\n4\n3"}, {"1\n...", "1\n2"}, {"no rate...", "no rate at 5"}, {"[ 3 12]", "[3 12]"},
+      {"0.5 s", "7 s"}, {"1\n...\n3", "1\n2\n4\n3"}, {"1\n...", "1\n2"}, {"no rate...", "no rate at 5"},
+      {"[ 3 12]", "[3 12]"},
       {"1.0", "1.3", "within 0.5"}, {"100", "104", "within 5 %"},
     }
     local other = {

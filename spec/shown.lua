@@ -45,6 +45,18 @@ local function unit(text)
   return 10.0 ^ (exponent - decimals), decimals
 end
 
+--- The numbers of a line, {value, text, unit = of the last digit}.
+function shown.numbers(line)
+  local list = {}
+  for _, piece in ipairs(pieces(line)) do
+    if type(piece) == "table" then
+      piece.unit = math.max(unit(piece[2]), piece[2]:find "[.eE]" and 0 or 1)
+      list[#list + 1] = piece
+    end
+  end
+  return list
+end
+
 local function near(want, got, within, relative)
   if want.time then return true end
   local room = within and (relative and within * math.abs(want[1]) or within)
