@@ -355,11 +355,18 @@ docs:
 	cp $(BUILD)/penumbra.h src/penumbra.h
 	@$(LUA_ENV) $(LUA) spec/site/build.lua $(BUILD)/docs
 
+# The pictures of pages and examples drawn anew with --quick or from kept runs, minutes, into $(BUILD)/gallery; with
+# GALLERY='full DATA' by the full runs, hours, from a folder with the data sets.
+gallery:
+	@.ci/deps build demo
+	@$(SUBMAKE) all
+	@$(LUA_ENV) BUILD=$(BUILD) $(LUA) spec/site/gallery.lua $(BUILD)/gallery $(GALLERY)
+
 fmt:
 	clang-format -i $(C_FILES)
 
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all amalgamation tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs install install-lua uninstall fmt clean
+.PHONY: all amalgamation tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs gallery install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

@@ -346,11 +346,15 @@ const char *g(int i) { return fine[i]; }
     edit("examples/papers/bedl/results/uci.runs", " ll=-2", " ll=-3")  -- the file
     edit("examples/papers/bedl/README.md", "<!-- run: make bench", "<!-- make bench")
     edit("examples/papers/ral/README.md", "<!-- run: two_dimensions.lua, 20", "<!-- run: two_dimensions.lua, in 20")
-    edit("examples/papers/ral/README.md", "results/curves_lenet.txt", "results/curves_lost.txt")
+    edit("examples/papers/ral/README.md", "results/mnist_lenet.runs", "results/lost.runs")
     caught("results", "uci.lua --results results/uci.runs --steps 40000 --show does not have", "boston    20  -2.631",
       "results/gates.txt does not have 3.361266", "results/cameras.txt does not have 0.2154",
       "uci.lua --results results/uci.runs --show does not have", "bedl/README.md:169: no comment says",
-      "'run: two_dimensions.lua, in 20", "results/curves_lost.txt is not there",
-      "results/curves_lenet.txt: no table is drawn from it")
+      "'run: two_dimensions.lua, in 20", "results/lost.runs",
+      "results/mnist_lenet.runs: no table is drawn from it")
+  end)
+  it("pictures: one that no script draws, one that is gone, a script that is", function()
+    must("cd %s/examples/papers && cp vbp/gates.png vbp/doors.png && rm ral/guide.svg bnsde/lorenz.lua", copy)
+    caught("pictures", "vbp/doors.png: no script draws it", "ral/guide.svg is not there", "bnsde/lorenz.lua, which draws")
   end)
 end)

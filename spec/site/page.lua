@@ -68,9 +68,10 @@ BODY
 </html>
 ]]
 
---- A whole page.
-function page.frame(path, title, body)
-  return (FRAME:gsub("%u%u+", {UP = page.up(path), TITLE = page.escape(title), BODY = body, DOCTYPE = false}))
+--- A whole page; alone: without the head that leads to the others.
+function page.frame(path, title, body, alone)
+  local frame = alone and FRAME:gsub("<script.-</script>\n", ""):gsub("<header>.-</header>\n", "") or FRAME
+  return (frame:gsub("%u%u+", {UP = page.up(path), TITLE = page.escape(title), BODY = body, DOCTYPE = false}))
 end
 
 --- Titles {text, anchor} as a list that can be opened, where there are more than a few.
