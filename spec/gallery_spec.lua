@@ -35,7 +35,7 @@ describe("make gallery", function()
   end)
 
   it("knows which pictures a chapter's programs save", function()
-    local program = 'pn = 1\npn.plot.save("a_1.png", x)\n  pn.plot.save("b.svg", y)\n-- pn.plot.save("c.svg")\n'
+    local program = 'pn = 1\npn.plot.save("a_1.png", x)\n  pn.plot.save("b.svg", y)\n-- pn.plot.save("c.svg")'
     assert.same({"a_1.png", "b.svg"}, drawn_by.saved(program))
     local rows, pictures = drawn_by.rows ".", 0
     for _, row in ipairs(rows) do pictures = pictures + #row.pictures end

@@ -355,6 +355,7 @@ const char *g(int i) { return fine[i]; }
   end)
   it("pictures: one that no script draws, one that is gone, a script that is", function()
     must("cd %s/examples/papers && cp vbp/gates.png vbp/doors.png && rm ral/guide.svg bnsde/lorenz.lua", copy)
-    caught("pictures", "vbp/doors.png: no script draws it", "ral/guide.svg is not there", "bnsde/lorenz.lua, which draws")
+    caught("pictures", "vbp/doors.png: no script draws it", "ral/guide.svg is not there",
+      "bnsde/lorenz.lua, which draws")
   end)
 end)

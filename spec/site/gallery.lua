@@ -22,8 +22,8 @@ local function draw(row, place, mode, data)
   local build = os.getenv "BUILD" or "build"
   local ok, said = tool.run("mkdir -p %s && R=$(pwd) && cd %s%s && "
     .. "LUA_PATH=\"$R/lua/?.lua;$R/lua/?/init.lua;$R/?.lua;;\" LUA_CPATH=\"%s/lua/?.so;;\" %s \"$R\"/%s %s",
-    quote(place), quote(place), kept and (" && cp \"$R\"/%s/%s ."):format(folder, kept) or "", build:find "^/" and build or "$R/" .. build,
-    os.getenv "LUA" or "lua5.4", script, arguments)
+    quote(place), quote(place), kept and (" && cp \"$R\"/%s/%s ."):format(folder, kept) or "",
+    build:find "^/" and build or "$R/" .. build, os.getenv "LUA" or "lua5.4", script, arguments)
   return ok, os.time() - from, said:match "([^\n]*)\n*$", arguments
 end
 
