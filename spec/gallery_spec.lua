@@ -28,7 +28,8 @@ describe("make gallery", function()
   end)
 
   it("tells of a script that fails", function()
-    local ok, said = tool.run("LUA=false %s spec/site/gallery.lua %s/f only vbp/gates", os.getenv "LUA" or "lua5.4", tmp)
+    local lua = os.getenv "LUA" or "lua5.4"
+    local ok, said = tool.run("LUA=false %s spec/site/gallery.lua %s/f only vbp/gates", lua, tmp)
     assert.is_false(ok)
     assert.truthy(said:find("1 scripts failed", 1, true))
     assert.truthy(tool.read(tmp .. "/f/index.html"):find("<strong>failed</strong>", 1, true))
