@@ -351,8 +351,8 @@ docs:
 	@$(SUBMAKE) all
 	@for f in examples/manual/*.md; do \
 	  $(LUA_ENV) $(LUA) spec/readme.lua $$f > $(BUILD)/chapter.md && cp $(BUILD)/chapter.md $$f || exit 1; done
-	$(LUA_ENV) $(LUA) spec/header.lua src/penumbra.h > $(BUILD)/penumbra.h
-	cp $(BUILD)/penumbra.h src/penumbra.h
+	@$(LUA_ENV) $(LUA) spec/header.lua src/penumbra.h > $(BUILD)/penumbra.h
+	@cmp -s $(BUILD)/penumbra.h src/penumbra.h || cp $(BUILD)/penumbra.h src/penumbra.h
 	@$(LUA_ENV) $(LUA) spec/site/build.lua $(BUILD)/docs
 
 # The pictures of pages and examples drawn anew with --quick or from kept runs, minutes, into $(BUILD)/gallery; with

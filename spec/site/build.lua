@@ -103,7 +103,9 @@ end
 
 os.execute(("rm -rf %s && mkdir -p %s"):format(quote(folder), quote(folder)))
 local pages, names = reference.pages "."
-for _, e in ipairs(names) do by_name[e.name] = by_name[e.name] or e.target end
+for _, e in ipairs(names) do -- m:fit of several modules is nobody's
+  by_name[e.name] = (by_name[e.name] == nil or by_name[e.name] == e.target) and e.target
+end
 for _, path in ipairs {"README.md", table.unpack(tool.files(".", "examples", "*.md"))} do
   pages[#pages + 1] = chapter(path, names)
 end
