@@ -10,8 +10,8 @@ local M = {}
 
 local CURVES <const> = "--acquisitions random,entropy,bald,thinned,reinforced --network dense --seeds 1,2,3,4,5 "
 
--- What several scripts share; it draws nothing by itself.
-local HELPERS = {["experiment.lua"] = true, ["labelling.lua"] = true, ["forecasting.lua"] = true}
+-- What several scripts share draws nothing by itself, and run.lua of posteriordb nothing with --quick.
+local HELPERS = {["experiment.lua"] = true, ["labelling.lua"] = true, ["forecasting.lua"] = true, ["run.lua"] = true}
 
 -- Folder, script, its pictures on pages, the rest.
 local ROWS = {
@@ -57,7 +57,8 @@ local ROWS = {
    full = "--acquisitions random,reinforced --seeds 1,2 --set mnist --data DATA --results lenet.runs "
    .. "--name curves_lenet", time = "40 minutes"},
   {"examples/papers/ral/", "two_dimensions.lua", "two_dimensions.png", time = "minutes"},
-  {"examples/papers/posteriordb/", "run.lua", "", quick = "--out .", full = "--data DATA --out .", time = "2 hours"},
+  {"examples/papers/deep_filters/", "balls.lua", "", quick = "--out .", full = "--model all --out .", time = "hours"},
+  {"examples/papers/vae/", "mnist.lua", "", quick = "--out .", full = "--data DATA/mnist --out .", time = "12 minutes"},
   {"examples/papers/vbp/", "gates.lua", "gates.png", time = "a minute"},
 }
 

@@ -40,8 +40,9 @@ local function section(row, folder, mode, data)
   local place = folder .. "/" .. name
   local out = {('<h2 id="%s"><a href="../../%s">%s</a></h2>'):format(page.anchor(name), row.script, row.script)}
   local ok, seconds, said, arguments = draw(row, place, mode, data)
-  out[#out + 1] = ("<p><code>%s %s</code>: %s. In full: <code>%s %s</code>, %s.</p>"):format(row.script, arguments,
-    ok and seconds .. " s" or "<strong>failed</strong>, " .. page.escape(said), row.script, row.full or "", row.time)
+  local now = ok and seconds .. " s" or "<strong>failed</strong>, " .. page.escape(said)
+  out[#out + 1] = ("<p><code>%s %s</code>: %s. In full: <code>%s %s</code>, %s.</p>"):format(row.script, arguments, now,
+    row.script, row.full or "", row.time):gsub(" +</code>", "</code>")
   out[#out + 1] = '<div class="gallery">'
   for _, path in ipairs(row.pictures) do
     os.execute(("mkdir -p %s/committed && cp %s %s/committed/%s"):format(quote(folder), quote(path), quote(folder),
