@@ -59,7 +59,7 @@ describe("a logarithmic axis", function()
     local text = script(plot.panel { x_log = true, plot.line({ 1e-6, 1, 1e4 }, { 0, 1, 2 }) })
     assert.equal(1, times(text, "set logscale x\nset format x '%g'"))
     assert.equal(0, times(text, "set format y '%g'"))
-    assert.equal(0, times(script(plot.line({ 1, 2 }, { 0, 1 })), "'%g'"))
+    assert.equal(0, times(script(plot.panel { plot.line({ 1, 2 }, { 0, 1 }) }), "'%g'"))
   end)
 end)
 
