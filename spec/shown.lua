@@ -109,14 +109,16 @@ function shown.differs(want, got, tolerance)
   return not any and b[j] and ("prints a line more: %q"):format(b[j]) or nil
 end
 
---- The programs of a page: a list of {chunk =, want = the output that is shown or nil, tolerance =}; and how many
---- blocks of output stand behind no program.
+--- The programs of a page, in Lua and C: a list of {language =, chunk =, want = the output that is shown or nil,
+--- tolerance =}; and how many blocks of output stand behind no program.
 function shown.programs(page)
   local list, blocks = {}, select(2, ("\n" .. page):gsub("\n```text", ""))
-  for chunk, after in page:gmatch "```lua\n(.-)```()" do
-    local tolerance, want = page:match("^%s*```text([^\n]*)\n(.-)```", after)
-    list[#list + 1] = {chunk = chunk, want = want, tolerance = tolerance}
-    blocks = blocks - (want and 1 or 0)
+  for language, chunk, after in ("\n" .. page):gmatch "\n```(%l+)\n(.-)\n```()" do
+    local tolerance, want = page:match("^%s*```text([^\n]*)\n(.-)```", after - 1)
+    if language == "lua" or language == "c" then
+      list[#list + 1] = {language = language, chunk = chunk .. "\n", want = want, tolerance = tolerance}
+      blocks = blocks - (want and 1 or 0)
+    end
   end
   return list, blocks
 end
