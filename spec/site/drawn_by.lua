@@ -1,5 +1,5 @@
---- Which script draws which picture that is committed, and how: rows of {script =, pictures = list, ...}; a script
---- whose pictures stand on no page has a row of its own all the same.
+--- Which script draws which picture that is committed, and how: rows of {script =, pictures = list, ...}. Scripts without
+--- a line below draw the pictures beside them that begin with their name, if any, chapters those that they save.
 ---   quick  more arguments of its quick run      kept  arguments that draw from kept runs, in place of --quick
 ---   full   arguments of the full run, DATA being a folder of data      time  how long that takes
 ---   out    does it take --out FOLDER and --pictures?
@@ -13,7 +13,7 @@ local CURVES <const> = "--acquisitions random,entropy,bald,thinned,reinforced --
 -- What several scripts share draws nothing by itself, and run.lua of posteriordb nothing with --quick.
 local HELPERS = {["experiment.lua"] = true, ["labelling.lua"] = true, ["forecasting.lua"] = true, ["run.lua"] = true}
 
--- Folder, script, its pictures on pages, the rest.
+-- Folder, script, its pictures on pages, the rest; of scripts with a row no picture goes without saying.
 local ROWS = {
   {"examples/", "01_bayesian_regression.lua", "manual/regression.png", time = "half a minute"},
   {"examples/papers/bedl/", "decomposition.lua", "decomposition_moons.png decomposition_numbers.png",
@@ -72,6 +72,7 @@ end
 --- All rows: those above, chapters that draw pictures of their own, scripts whose pictures stand nowhere.
 function M.rows(root)
   local list, known = {}, {}
+  local committed = tool.files(root, "examples", "*.png", "*.svg")
   for _, r in ipairs(ROWS) do
     local row = {script = r[1] .. r[2], pictures = {}}
     for name in r[3]:gmatch "%S+" do row.pictures[#row.pictures + 1] = r[1] .. name end
@@ -83,6 +84,13 @@ function M.rows(root)
     local chapter = path:find "%.md$"
     for _, program in ipairs(chapter and shown.programs(text) or {}) do
       for _, name in ipairs(M.saved(program.chunk)) do pictures[#pictures + 1] = path:match "^.*/" .. name end
+    end
+    local stem = path:match "([%w_]+)%.lua$"
+    for _, picture in ipairs(stem and not known[path] and committed or {}) do -- two_moons_one.png by two_moons.lua
+      local name = picture:match "([%w_]+)%.%l+$"
+      if picture:match "^.*/" == path:match "^.*/" and (name == stem or name:find("^" .. stem .. "_")) then
+        pictures[#pictures + 1] = picture
+      end
     end
     local draws = not chapter and (text:find "plot%.save%(" or text:find "experiment%.picture%(") or #pictures > 0
     if draws and not known[path] and not HELPERS[path:match "[^/]+$"] then
