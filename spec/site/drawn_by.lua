@@ -1,5 +1,5 @@
---- Which script draws which picture that is committed, and how: rows of {script =, pictures = list, ...}. Scripts without
---- a line below draw the pictures beside them that begin with their name, if any, chapters those that they save.
+--- Which script draws which picture that is committed, and how: rows of {script =, pictures = list, ...}. Scripts
+--- without a line below draw the pictures beside them that begin with their name, chapters those that they save.
 ---   quick  more arguments of its quick run      kept  arguments that draw from kept runs, in place of --quick
 ---   full   arguments of the full run, DATA being a folder of data      time  how long that takes
 ---   out    does it take --out FOLDER and --pictures?

@@ -13,8 +13,9 @@ return function(header)
   local seen = {}
   local function look(part, prefix)
     seen[part] = true
+    local callable = (getmetatable(part) or {}).__call ~= nil -- pn.smc.hmm{...} is its `new`
     for key, value in pairs(part) do
-      local public = type(key) == "string" and not key:find "^_"
+      local public = type(key) == "string" and not key:find "^_" and not (callable and key == "new")
       if public and type(value) == "function" then list[#list + 1] = prefix .. key end
       if public and type(value) == "table" and not seen[value] then look(value, prefix .. key .. ".") end
     end

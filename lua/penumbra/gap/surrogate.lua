@@ -257,7 +257,7 @@ function surrogate.traffic_days(given)
     transition[t] = { { 1 - onset[t], onset[t] }, { recovery, 1 - recovery } }
   end
   local loc, scale = { 60, 25 }, { 3, 6 }
-  local model = hmm { initial = { 1 - onset[1], onset[1] }, transition = core.tensor(transition),
+  local model = hmm.new { initial = { 1 - onset[1], onset[1] }, transition = core.tensor(transition),
     emission = distribution.normal(core.tensor(loc), core.tensor(scale)) }
   return setmetatable({ kind = traffic, steps = DAY, size = 1, model = model, onset = onset, recovery = recovery,
     loc = loc, scale = scale, ceiling = surrogate.ceiling(math.min(scale[1], scale[2])) }, class)

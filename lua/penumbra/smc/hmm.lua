@@ -405,7 +405,7 @@ local model_options = {
 
 --- pn.smc.hmm{initial =, transition =, emission =}: a hidden Markov model; pn.help "penumbra.smc.hmm" tells of options
 --- and methods. It has the fields log_initial, log_transition (normalised), emission, num_states.
-local function new(given)
+function hmm.new(given)
   local o = options.check("hmm", given, model_options)
   local initial, transition = logarithms(o, "initial"), logarithms(o, "transition")
   local k = initial:size(-1)
@@ -420,4 +420,4 @@ local function new(given)
     class)
 end
 
-return setmetatable(hmm, { __call = function(_, given) return new(given) end })
+return setmetatable(hmm, { __call = function(_, given) return hmm.new(given) end })
