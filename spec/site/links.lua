@@ -20,6 +20,7 @@ return function(folder, names)
     local html = assert(tool.read(folder .. "/" .. path))
     pages[path], ids[path] = html, {}
     for id in html:gmatch '%sid="([^"]*)"' do
+      if id:find "%s" then found[#found + 1] = ("%s: the id %s has a blank"):format(path, id) end
       if ids[path][id] then found[#found + 1] = ("%s: the id %s stands twice"):format(path, id) end
       ids[path][id] = true
     end
