@@ -61,7 +61,8 @@ describe("make docs", function()
     local found = with("index.html", index .. '<a href="lost.html">x</a><img src="lost.png"><a href="#lost">x</a>'
       .. '<a href="reference/pn.html#lost">x</a><p id="licence"><p id="a b">')
     for _, what in ipairs {"lost.html is not there", "lost.png is not there", "no page has the anchor #lost",
-                           "no page has the anchor reference/pn.html#lost", "the id licence stands twice", "the id a b has a blank"} do
+                           "no page has the anchor reference/pn.html#lost", "the id licence stands twice",
+                           "the id a b has a blank"} do
       assert.truthy(found:find("index.html: " .. what, 1, true), found)
     end
     local less, missing = names, {}
