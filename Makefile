@@ -394,15 +394,23 @@ packages:
 	@$(SUBMAKE) all amalgamation
 	@BUILD='$(BUILD)' $(LUA) spec/packages/run.lua $(PACKAGES)
 
-# The manual's tables from the rows, the Lua reference from the doc comments.
+# The manual's tables from the rows; then README, manual, papers and the reference of rows, doc comments and penumbra.h
+# as HTML in $(BUILD)/docs, whose links, anchors and index of names are checked.
 docs:
 	@.ci/deps build docs
 	@$(SUBMAKE) all
 	@for f in examples/manual/*.md; do \
 	  $(LUA_ENV) $(LUA) spec/readme.lua $$f > $(BUILD)/chapter.md && cp $(BUILD)/chapter.md $$f || exit 1; done
-	$(LUA_ENV) $(LUA) spec/header.lua src/penumbra.h > $(BUILD)/penumbra.h
-	cp $(BUILD)/penumbra.h src/penumbra.h
-	ldoc --quiet --config .ci/ldoc.lua --dir $(BUILD)/docs lua
+	@$(LUA_ENV) $(LUA) spec/header.lua src/penumbra.h > $(BUILD)/penumbra.h
+	@cmp -s $(BUILD)/penumbra.h src/penumbra.h || cp $(BUILD)/penumbra.h src/penumbra.h
+	@$(LUA_ENV) $(LUA) spec/site/build.lua $(BUILD)/docs
+
+# The pictures of pages and examples drawn anew with --quick or from kept runs, minutes, into $(BUILD)/gallery; with
+# GALLERY='full DATA' by the full runs, hours, from a folder with the data sets.
+gallery:
+	@.ci/deps build demo
+	@$(SUBMAKE) all
+	@$(LUA_ENV) BUILD=$(BUILD) $(LUA) spec/site/gallery.lua $(BUILD)/gallery $(GALLERY)
 
 fmt:
 	clang-format -i $(C_FILES)
@@ -410,5 +418,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs install install-lua uninstall fmt clean
+.PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs gallery install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

@@ -1,4 +1,4 @@
---- The static gates: each file of spec/gates returns function(root, build) -> list of complaints.
+--- The static gates: each file of spec/gates returns function(root, build) -> list of complaints [, what to tell].
 ---   lua spec/check.lua [GATE]...    all gates without arguments
 local build = os.getenv "BUILD" or "build"
 package.path = "./?.lua;" .. package.path
@@ -17,8 +17,8 @@ end
 
 local bad = 0
 for _, name in ipairs(gates()) do
-  local complaints = require("spec.gates." .. name)(".", build)
-  print(("%-4s %s"):format(#complaints == 0 and "ok" or "FAIL", name))
+  local complaints, note = require("spec.gates." .. name)(".", build)
+  print(("%-4s %s%s"):format(#complaints == 0 and "ok" or "FAIL", name, note and " (" .. note .. ")" or ""))
   for _, text in ipairs(complaints) do print("       " .. text) end
   bad = bad + #complaints
   io.flush()

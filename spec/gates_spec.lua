@@ -338,4 +338,24 @@ const char *g(int i) { return fine[i]; }
     caught("help", 'models/vae.lua: help "penumbra.models.decoders" leads nowhere',
       'pn.nn.bayesian: help "penumbra.nn.bayesian" is itself', 'models.md: help "penumbra.infer.svis" leads nowhere')
   end)
+  it("results: a number that no file backs, a table without a source, a file of none, a comment undated", function()
+    local vbp, cases = "examples/papers/vbp/README.md", "examples/papers/multisource/README.md"
+    edit(vbp, "-2.632 +- 0.037", "-2.631 +- 0.037")                    -- the page, a block
+    edit(vbp, "| 10 | 3.361166 |", "| 10 | 3.361266 |")                -- the page, a row
+    edit(cases, "| camera 1 | 0.2055 |", "| camera 1 | 0.2154 |")      -- a number of another row
+    edit("examples/papers/bedl/results/uci.runs", " ll=-2", " ll=-3")  -- the file
+    edit("examples/papers/bedl/README.md", "<!-- run: make bench", "<!-- make bench")
+    edit("examples/papers/ral/README.md", "<!-- run: two_dimensions.lua, 20", "<!-- run: two_dimensions.lua, in 20")
+    edit("examples/papers/ral/README.md", "results/mnist_lenet.runs", "results/lost.runs")
+    caught("results", "uci.lua --results results/uci.runs --steps 40000 --show does not have", "boston    20  -2.631",
+      "results/gates.txt does not have 3.361266", "results/cameras.txt does not have 0.2154",
+      "uci.lua --results results/uci.runs --show does not have", "bedl/README.md:169: no comment says",
+      "'run: two_dimensions.lua, in 20", "results/lost.runs",
+      "results/mnist_lenet.runs: no table is drawn from it")
+  end)
+  it("pictures: one that no script draws, one that is gone, a script that is", function()
+    must("cd %s/examples/papers && cp vbp/gates.png vbp/doors.png && rm ral/guide.svg bnsde/lorenz.lua", copy)
+    caught("pictures", "vbp/doors.png: no script draws it", "ral/guide.svg is not there",
+      "bnsde/lorenz.lua, which draws")
+  end)
 end)

@@ -54,6 +54,15 @@ local shown = (function()
   end
 end)()
 
+describe("a logarithmic axis", function()
+  it("has short labels, and the other axis its own", function()
+    local text = script(plot.panel { x_log = true, plot.line({ 1e-6, 1, 1e4 }, { 0, 1, 2 }) })
+    assert.equal(1, times(text, "set logscale x\nset format x '%g'"))
+    assert.equal(0, times(text, "set format y '%g'"))
+    assert.equal(0, times(script(plot.panel { plot.line({ 1, 2 }, { 0, 1 }) }), "'%g'"))
+  end)
+end)
+
 describe("lines of equal height", function()
   it("are those of a plane, exactly, each in one piece", function()
     local xs, ys = steps(0, 4, 9), steps(-1, 1, 7)

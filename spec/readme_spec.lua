@@ -1,4 +1,7 @@
---- The programs of README.md and of the manual run as they stand there; links lead somewhere.
+--- The programs of README.md and of the manual run as they stand there and print what is shown (spec/shown.lua); links
+--- lead somewhere.
+local shown = require "spec.shown"
+
 local function read(path)
   local file = assert(io.open(path))
   local text = file:read "a"
@@ -26,19 +29,61 @@ local function run(chunk, path)
   return lines
 end
 
+--- What a C program prints, compiled with warnings as errors.
+local function compiled(text)
+  local folder, build = io.popen "mktemp -d":read "l", os.getenv "BUILD" or "build"
+  local file = assert(io.open(folder .. "/host.c", "w"))
+  file:write(text)
+  file:close()
+  local pipe = io.popen(("exec 2>&1; %s -std=c11 -Wall -Wextra -Werror %s -Isrc %s/host.c -o %s/host -L%s "
+    .. "-lpenumbra -lm && LD_LIBRARY_PATH=%s %s/host; rm -r %s"):format(os.getenv "CC" or "cc",
+    os.getenv "SANITIZE" or "", folder, folder, build, build, folder, folder))
+  local out = pipe:read "a"
+  pipe:close()
+  return out
+end
+
 -- What a host shall rely on stands in a chapter of its own.
 local HOSTS = read "examples/manual/hosts.md"
 
 describe("the manual", function()
   for _, path in ipairs(pages) do
-    local count = 0
-    for chunk in read(path):gmatch "```lua\n(.-)```" do
-      count = count + 1
-      it(("%s has Lua program %d that runs and prints"):format(path, count), function()
-        assert.is_true(#run(chunk, path) > 0)
+    local programs, loose = shown.programs(read(path))
+    for count, program in ipairs(programs) do
+      it(("%s has program %d, which runs and prints what is shown"):format(path, count), function()
+        require "penumbra".seed(0) -- as in a process of its own
+        local printed = program.language == "c" and compiled(program.chunk)
+          or table.concat(run(program.chunk, path), "\n")
+        assert.is_true(#printed > 0)
+        local wrong = program.want and shown.differs(program.want, printed, program.tolerance)
+        assert(not wrong, wrong and path .. ": " .. wrong .. "\nIt prints:\n" .. printed)
       end)
     end
+    if loose ~= 0 then
+      it(path .. " shows output directly after programs", function() error(loose .. " blocks stand elsewhere") end)
+    end
   end
+
+  it("compares what is shown: texts, numbers to the digits or to a tolerance, no times", function()
+    local same = {
+      {"a 1.5", "a 1.5"}, {"a 1.5", "a 1.6"}, {"a 1.5", "a  1.54"}, {"a 3", "a 3.2"}, {"1e-3", "2e-3"},
+      {"0.5 s", "7 s"}, {"1\n...\n3", "1\n2\n4\n3"}, {"1\n...", "1\n2"}, {"no rate...", "no rate at 5"},
+      {"[ 3 12]", "[3 12]"},
+      {"1.0", "1.3", "within 0.5"}, {"100", "104", "within 5 %"},
+    }
+    local other = {
+      {"a 1.5", "a 1.7"}, {"a 1.5", "a 1.56"}, {"a 3", "a 4"}, {"a b", "a c"}, {"1e-3", "3e-3"}, {"-1.2", "1.2"},
+      {"float64 [2]", "float32 [2]"}, {"conv2d", "conv3d"}, {"nan", "1"}, {"3 things", "4 things"}, {"1", "1\n2"},
+      {"1\n2", "1"}, {"1 2", "1 2 3"}, {"1 2 3", "1 2"}, {"a 1 b...", "a 2 b c"}, {"1\n...\n3", "1\n2"},
+      {"1.0", "1.6", "within 0.5"}, {"100", "106", "within 5 %"}, {"1", "1", "about 1"},
+    }
+    for _, case in ipairs(same) do assert.is_nil(shown.differs(table.unpack(case))) end
+    for _, case in ipairs(other) do assert(shown.differs(table.unpack(case)), case[1] .. " is " .. case[2]) end
+    local page = "```lua\nx\n```\n\n```text within 1\n7\n```\n\nand\n\n```text\n8\n```\n"
+    local programs, loose = shown.programs(page)
+    assert.same({{language = "lua", chunk = "x\n", want = "7\n", tolerance = " within 1"}}, programs)
+    assert.equal(1, loose)
+  end)
 
   it("has a page with programs for whoever begins", function()
     assert.truthy(read "README.md":find("```lua\n", 1, true))
@@ -92,21 +137,10 @@ describe("the manual", function()
     end
   end)
 
-  for _, path in ipairs {"README.md", "examples/manual/hosts.md"} do
-    it(path .. " has a C program that compiles, runs and prints", function()
-      local text, build = read(path), os.getenv "BUILD" or "build"
-      local folder = io.popen "mktemp -d":read "l"
-      local file = assert(io.open(folder .. "/host.c", "w"))
-      file:write((assert(text:match "```c\n(.-)```")))
-      file:close()
-      local pipe = io.popen(("exec 2>&1; %s -std=c11 -Wall -Wextra -Werror %s -Isrc %s/host.c -o %s/host -L%s "
-        .. "-lpenumbra && LD_LIBRARY_PATH=%s %s/host; rm -r %s"):format(os.getenv "CC" or "cc",
-        os.getenv "SANITIZE" or "", folder, folder, build, build, folder, folder))
-      local out = pipe:read "a"
-      pipe:close()
-      assert.truthy(out:find("^1 2.71828 7.38906\n[^\n]*instruction"), out)
-    end)
-  end
+  it("has a program in the head of penumbra.h that runs", function()
+    local comment = read "src/penumbra.h":match "\n%*%*   (#include <penumbra.h>\n.-\n%*%*   }\n)"
+    assert.matches("^slope [12]%.%d+ %+%- 0%.%d+\n$", compiled((comment:gsub("\n%*%* *", "\n"))))
+  end)
 
   it("names a test that exists for every promise to hosts", function()
     local page = assert((HOSTS .. "\n## "):match "\n## What a host can rely on\n(.-)\n## ")

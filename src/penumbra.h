@@ -29,10 +29,12 @@
 **     size_t scope = pn_scope_open(c);
 **     const char *names[] = {"loc", "scale"};
 **     pn_tensor *x = pn_linspace(c, PN_FLOAT64, -1, 1, 50);
-**     pn_tensor *y = pn_add(c, pn_mul(c, x, pn_scalar(c, PN_FLOAT64, 2)), pn_randn(c, NULL, PN_FLOAT64, 1,
-**     (int64_t[]){50})); pn_tensor *loc = pn_param(c, pn_scalar(c, PN_FLOAT64, 0)), *log_scale = pn_param(c,
-**     pn_scalar(c, PN_FLOAT64, 0)); pn_optim *adam = pn_optim_new(c, "adam", 2, (pn_tensor *[]){loc, log_scale}, NULL,
-**                                   (pn_option[]){{.name = "lr", .number = 0.05}, {0}});
+**     pn_tensor *noise = pn_randn(c, NULL, PN_FLOAT64, 1, (int64_t[]){50});
+**     pn_tensor *y = pn_add(c, pn_mul(c, x, pn_scalar(c, PN_FLOAT64, 2)), noise);
+**     pn_tensor *loc = pn_param(c, pn_scalar(c, PN_FLOAT64, 0));
+**     pn_tensor *log_scale = pn_param(c, pn_scalar(c, PN_FLOAT64, 0));
+**     pn_option rate[] = {{.name = "lr", .number = 0.05}, {0}};
+**     pn_optim *adam = pn_optim_new(c, "adam", 2, (pn_tensor *[]){loc, log_scale}, NULL, rate);
 **     pn_dist *prior = pn_dist_new(c, "normal", 0, NULL, NULL);
 **     for (int step = 0; step < 500; step++) {
 **       size_t inner = pn_scope_open(c);

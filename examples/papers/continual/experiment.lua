@@ -265,6 +265,33 @@ function experiment.find(list, job)
   return found
 end
 
+-- find for many jobs: a function of the job, which looks each up by the texts of its values.
+local function finder(list)
+  local by_names = {}
+  return function(job)
+    local names = {}
+    for name in pairs(job) do names[#names + 1] = name end
+    table.sort(names)
+    local function key_of(record)
+      local texts = {}
+      for k, name in ipairs(names) do texts[k] = text_of(record[name]) end
+      return table.concat(texts, "\n")
+    end
+    local kind = table.concat(names, " ")
+    local by_key = by_names[kind]
+    if not by_key then
+      by_key = {}
+      for _, record in ipairs(list) do
+        local key = key_of(record)
+        by_key[key] = by_key[key] or {}
+        table.insert(by_key[key], record)
+      end
+      by_names[kind] = by_key
+    end
+    return by_key[key_of(job)] or {}
+  end
+end
+
 --- runs{option = options, jobs = list of tables, run = function, order = names}: calls run(job) for each job of which
 --- the file option.results has no line yet and appends one, the job's values and those of the table that run returns.
 --- Stopped, it goes on where it stood. option.part "2/3": of three processes on one file the second, which takes every
@@ -287,8 +314,9 @@ function experiment.runs(o)
   end
   local list = experiment.read(path)
   if o.option.results == "" then os.remove(path) end
+  local find = finder(list)
   for _, job in ipairs(o.jobs) do
-    for _, record in ipairs(experiment.find(list, job)) do
+    for _, record in ipairs(find(job)) do
       all[#all + 1] = not known[record] and record or nil
       known[record] = true
     end

@@ -147,17 +147,20 @@ end
 
 local function cost(r) return r.gradients / math.min(r.bulk, r.tail, r.squares) end
 
--- Gradients per effective draw, the median of the seeds; ! where R-hat is above 1.01, ? where z is above 4.
+-- Gradients per effective draw, the median of the seeds; ! where R-hat is above 1.01, ? where z is above 4; in brackets
+-- divergences of all.
 local function cell(rows)
   if #rows == 0 then
     return "-"
   end
   table.sort(rows, function(a, b) return cost(a) < cost(b) end)
-  local middle, mark = rows[(#rows + 1) // 2], ""
+  local middle, mark, divergences = cost(rows[(#rows + 1) // 2]), "", 0
   for _, r in ipairs(rows) do
+    divergences = divergences + r.divergences
     mark = r.r_hat > 1.01 and "!" or mark == "" and (tonumber(r.z) or 0) > 4 and "?" or mark
   end
-  return ("%.3g%s"):format(cost(middle), mark)
+  return (middle >= 1000 and "%.0f%s%s" or "%.3g%s%s"):format(middle, mark,
+    divergences > 0 and (" (%d)"):format(divergences) or "")
 end
 
 local ways = {}

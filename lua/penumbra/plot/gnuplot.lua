@@ -165,7 +165,7 @@ local function write_axes(out, p, seen, plain, room)
   end
   for _, axis in ipairs { "x", "y" } do
     local step, names = p[axis .. "_step"], p[axis .. "_names"]
-    if p[axis .. "_log"] then add("set logscale %s", axis) end
+    if p[axis .. "_log"] then add("set logscale %s\nset format %s '%%g'", axis, axis) end -- 1e-06, not 0.0000010
     if step then add("set %stics %.10g\nset format %s '%%.7g'", axis, step, axis) end
     if names then add("%s", names_on(axis, names, room)) end
   end

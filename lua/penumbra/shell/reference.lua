@@ -211,6 +211,8 @@ b:state()
   Table name -> copy of the values of the parameters.
 b:load_state(state)
   Sets the parameters from what b:state() gave. Returns the bijector.
+b:close()
+  Frees the memory now instead of when the collector finds out.
 b:forward(x)
   y = b(x) of a bijector. b(d) with a distribution d is pn.dist.transformed(d, b).
 b:inverse(y)
