@@ -30,6 +30,8 @@ describe("a constructor", function()
     assert.equal(0, dist.normal().loc:item())
     assert.same({ 0.2, 0.8 }, dist.categorical({ 0.2, 0.8 }).probs:totable())
     assert.same({ 3 }, dist.normal({ loc = { 1, 2, 3 } }).batch_shape)
+    assert.equal("[3]", tostring(dist.normal({ loc = { 1, 2, 3 } }).batch_shape))
+    assert.equal("[]", tostring(dist.normal(0, 1).event_shape))
     assert.equal("float32", dist.normal(pn.zeros({ 2, dtype = "float32" }), 1):sample():dtype())
   end)
 
