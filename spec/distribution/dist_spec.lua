@@ -41,6 +41,13 @@ describe("a constructor", function()
     assert.matches("dist_spec.lua:%d+: gamma: rate must be positive, got %-1", message)
   end)
 
+  it("tells of a NaN without its sign", function()
+    for _, nan in ipairs { 0 / 0, -(0 / 0) } do
+      assert.error_matches(function() dist.normal(0, nan) end, "scale must be finite, got nan$")
+      assert.error_matches(function() dist.dirichlet(pn.tensor { nan, 1 }) end, "got %[nan, 1%]$")
+    end
+  end)
+
   it("derives the alternatives", function()
     assert.is_true(math.abs(dist.bernoulli(0.75).logits:item() - math.log(3)) < 1e-12)
     assert.is_true(math.abs(dist.categorical({ logits = { 0, math.log(3) } }).probs:totable()[2] - 0.75) < 1e-12)
