@@ -134,6 +134,7 @@ describe("a comparison", function()
     local a = formula_model(1)
     refused("compare: needs at least two models, got 1", pn.compare, { a })
     refused("compare: models must be a table, got nil", pn.compare)
+    refused("compare: models are one list, as in pn.compare{a, b}", pn.compare, a, a)
     refused("compare: '2' must be a posterior, or what p:loo, p:waic or pn.k_fold gives, got number", pn.compare,
       { a, 3 })
     refused("compare: 'a' is waic of 12 observations, 'b' loo of 12: they must be the same", pn.compare,
