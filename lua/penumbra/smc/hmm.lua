@@ -420,4 +420,9 @@ function hmm.new(given)
     class)
 end
 
-return setmetatable(hmm, { __call = function(_, given) return hmm.new(given) end })
+local new = hmm.new -- as it is, without the name that errors of a namespace's functions get
+
+return setmetatable(hmm, { __call = function(_, given)
+  local made = new(given) -- no tail call: errors tell the script's line
+  return made
+end })
