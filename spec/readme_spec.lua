@@ -17,16 +17,29 @@ end
 
 local pages = {"README.md", table.unpack(files_of "examples/manual/*.md")}
 
+-- Pictures of chapters go where nothing is kept (spec/manual_pictures.lua draws those that stand beside them).
+local pn = require "penumbra"
+local save = pn.plot.save
+local function save_aside(name, ...)
+  local path = os.tmpname()
+  local saved, why, code = save(path .. name:match "%.%w+$", ...)
+  os.remove(path)
+  os.remove(path .. name:match "%.%w+$")
+  return saved, why, code
+end
+
 --- Runs a chunk with print caught; returns what it printed.
 local function run(chunk, path)
   local lines = {}
+  pn.plot.save = save_aside
   local env = setmetatable({print = function(...)
     local list = table.pack(...)
     for k = 1, list.n do list[k] = tostring(list[k]) end
     lines[#lines + 1] = table.concat(list, "\t")
   end}, {__index = _G})
-  assert(load(chunk, "@" .. path, "t", env))()
-  return lines
+  local ok, why = xpcall(assert(load(chunk, "@" .. path, "t", env)), debug.traceback)
+  pn.plot.save = save
+  return assert(ok and lines, why)
 end
 
 --- What a C program prints, compiled with warnings as errors.

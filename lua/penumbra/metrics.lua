@@ -320,7 +320,8 @@ local normalised_options = { levels = TENTHS, interpolation = options.choice("li
 --- report (GluonTS's mean weighted quantile loss): twice the sum of the quantile losses of all of y over the sum of
 --- |y|, the mean over the levels; a number without units, lower is better. draws [S, ...] of y [...], whose quantiles
 --- are taken as metrics.quantiles does. It depends on the levels and is no proper mean of scores: compare only with the
---- same grid. A point forecast, shaped like y, has itself for each quantile.
+--- same grid. A point forecast, shaped like y, has itself for each quantile. What was not observed, NaN in y, does not
+--- count.
 function metrics.normalised_crps(y, draws, given)
   local o = options.check("normalised_crps", given, normalised_options)
   if one_shape(y, draws) then
@@ -328,7 +329,13 @@ function metrics.normalised_crps(y, draws, given)
   end
   options.draws("normalised_crps", y, draws)
   local quantiles = metrics.quantiles(draws, o.levels, { interpolation = o.interpolation })
-  return (metrics.crps_quantiles(y, quantiles, o.levels):sum() / y:abs():sum()):item()
+  local seen = y:isnan():logical_not()
+  if not seen:any():item() then
+    core.error "normalised_crps: y is NaN throughout: nothing was observed"
+  end
+  local nothing = core.zeros(y:shape(), { dtype = y:dtype() })
+  local scores = core.where(seen, metrics.crps_quantiles(y, quantiles, o.levels), nothing)
+  return (scores:sum() / core.where(seen, y, nothing):abs():sum()):item()
 end
 
 -- Intervals [low, high] of y, all of one shape.

@@ -286,6 +286,7 @@ local effects = {
   ["penumbra.filter methods.run"] = function(x) return x * exact_filter:run(pn.ones { 1 }) end,
   ["penumbra.filter methods.log_evidence"] = function(x) return x * exact_filter:log_evidence() end,
   ["penumbra.filter methods.mean"] = function(x) return x * exact_filter:mean() end,
+  ["penumbra.filter methods.variance"] = function(x) return x * exact_filter:variance() end,
   ["penumbra.filter methods.reset"] = function(x) exact_filter:reset() return x end,
   ["core.new_exact_filter"] = function(x)
     local one = pn.eye(1)

@@ -30,6 +30,8 @@ describe("a constructor", function()
     assert.equal(0, dist.normal().loc:item())
     assert.same({ 0.2, 0.8 }, dist.categorical({ 0.2, 0.8 }).probs:totable())
     assert.same({ 3 }, dist.normal({ loc = { 1, 2, 3 } }).batch_shape)
+    assert.equal("[3]", tostring(dist.normal({ loc = { 1, 2, 3 } }).batch_shape))
+    assert.equal("[]", tostring(dist.normal(0, 1).event_shape))
     assert.equal("float32", dist.normal(pn.zeros({ 2, dtype = "float32" }), 1):sample():dtype())
   end)
 
@@ -37,6 +39,13 @@ describe("a constructor", function()
     local ok, message = pcall(function() return dist.gamma(1, -1) end)
     assert.is_false(ok)
     assert.matches("dist_spec.lua:%d+: gamma: rate must be positive, got %-1", message)
+  end)
+
+  it("tells of a NaN without its sign", function()
+    for _, nan in ipairs { 0 / 0, -(0 / 0) } do
+      assert.error_matches(function() dist.normal(0, nan) end, "scale must be finite, got nan$")
+      assert.error_matches(function() dist.dirichlet(pn.tensor { nan, 1 }) end, "got %[nan, 1%]$")
+    end
   end)
 
   it("derives the alternatives", function()

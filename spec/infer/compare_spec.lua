@@ -134,6 +134,7 @@ describe("a comparison", function()
     local a = formula_model(1)
     refused("compare: needs at least two models, got 1", pn.compare, { a })
     refused("compare: models must be a table, got nil", pn.compare)
+    refused("compare: models are one list, as in pn.compare{a, b}", pn.compare, a, a)
     refused("compare: '2' must be a posterior, or what p:loo, p:waic or pn.k_fold gives, got number", pn.compare,
       { a, 3 })
     refused("compare: 'a' is waic of 12 observations, 'b' loo of 12: they must be the same", pn.compare,
@@ -239,6 +240,11 @@ describe("predictive densities of a conjugate normal", function()
       return pn.nuts(model, { data = rows, chains = 1, warmup = 100, draws = 200, generator = pn.generator(1) })
     end })
     assert.same({ 7 }, drawn.pointwise:shape())
+    local again = pn.k_fold(m, { data = data, folds = drawn.folds:to "float64", fit = function(model, rows)
+      return pn.nuts(model, { data = rows, chains = 1, warmup = 100, draws = 200, generator = pn.generator(1) })
+    end })
+    assert.equal("int64", again.folds:dtype())
+    assert.same(drawn.pointwise:totable(), again.pointwise:totable()) -- whole floats number folds, too
   end)
 
   it("cannot be left out where there are no rows", function()
@@ -246,8 +252,8 @@ describe("predictive densities of a conjugate normal", function()
     refused("k_fold: data has no tensor whose rows could be left out", pn.k_fold, m, { data = { 3 }, fit = fit })
     refused("k_fold: there are 7 rows, too few for 10 folds", pn.k_fold, m, { data = data, fit = fit })
     refused("k_fold: folds must be a whole number from 2 on, got 1", pn.k_fold, m, { data = data, folds = 1 })
-    refused("k_fold: folds must have a whole number for each of the 7 rows, int64 %[7%], got float64 %[7%]", pn.k_fold,
-      m, { data = data, folds = pn.ones { 7 } })
+    refused("k_fold: folds must have a whole number for each of the 7 rows, got float64 %[7%]", pn.k_fold,
+      m, { data = data, folds = pn.full({ 7 }, 0.5) })
     refused("k_fold: fold 0 has no rows", pn.k_fold, m, { data = data, folds = pn.ones({ 7 }, { dtype = "int64" }),
       fit = fit })
     refused("k_fold: rows names argument 3, which is no tensor", pn.k_fold, m, { data = data, rows = { 1, 3 } })

@@ -96,6 +96,29 @@ describe("nuts", function()
     for k, a in ipairs { 2, 3, 4 } do near(p:summary()[("s[%d]"):format(k)].mean, a / 9, 0.05) end
   end)
 
+  it("starts what it is not told where nothing is told, in each chain elsewhere", function()
+    local m = pn.model(function(m)
+      local a = m:sample("a", dist.normal(0, 1))
+      m:sample("b", dist.normal(a, 1))
+      m:factor("f", pn.where(m.sites.b.value:gt(-1.5), pn.tensor(0), pn.tensor(-math.huge)))
+    end)
+    local p = pn.nuts(m, { warmup = 20, draws = 4, init = { a = 3 }, generator = pn.generator(3) })
+    assert.is_true(p.draws.b:min():item() > -1.5)
+    local t, seen = p.target, {}
+    for k = 1, 40 do
+      local z = t:start_at({ a = 9 }, function(at) return (t:evaluate(at)) end, 2, pn.generator(k))
+      assert.equal(9, z[1]:item())
+      seen[k] = z[2]:item()
+    end
+    local b = pn.tensor(seen) -- uniform on (-1.5, 2): others have density 0
+    assert.is_true(b:min():item() > -1.5 and b:min():item() < -1 and b:max():item() > 1.5 and b:max():item() < 2)
+    assert.same({ 9, 8 }, t:start_at({ a = 9, b = 8 }, error, 2):totable())
+    local fit = pn.svi(m, pn.infer.guide("mean_field", { init = { a = 9 } }), { steps = 0 })
+    near(fit:sample(400).a:mean():item(), 9, 0.3)
+    assert.matches("init: the model has no latent variable 'c'; it has a, b", message_of(pn.svi, m,
+      pn.infer.guide("mean_field", { init = { c = 9 } }), { steps = 0 }))
+  end)
+
   it("joins the steps of a scan, time first", function()
     pn.seed(3)
     local m = pn.model(function(m, y)
@@ -131,7 +154,8 @@ describe("nuts", function()
     refused("the model has no continuous latent variable", pn.nuts, pn.model(function() end), {})
     assert.matches("sample: 'z' is discrete and has no gradient: enumerate it", message_of(pn.nuts,
       pn.model(function(m) m:sample("z", dist.poisson(3)) end)))
-    assert.matches("no value is given for 'p'", message_of(pn.nuts, coin, { data = { 6, 10 }, init = { q = 1 } }))
+    assert.matches("init: the model has no latent variable 'q'; it has p$", message_of(pn.nuts, coin,
+      { data = { 6, 10 }, init = { q = 1 } }))
   end)
 end)
 

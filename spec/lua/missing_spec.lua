@@ -151,6 +151,30 @@ describe("a name that an object lacks", function()
     end
   end)
 
+  it("that a network, an optimiser, a distribution or draws have elsewhere is told, too", function()
+    local layer, d = net[1], pn.dist.normal(pn.zeros { 2 }, 1)
+    local p = pn.nuts(pn.model(function(m) m:sample("a", pn.dist.normal(0, 1)) end), { draws = 4, warmup = 10 })
+    for text, f in pairs {
+      ["a layer has no method or field 'eval': the call has the mode: net:evaluate(x)"] = function() layer:eval() end,
+      ["a network has no 'train': the call has the mode: net(x), and net:evaluate(x)"] = function() net:train() end,
+      ["a network has no 'state_dict': net:state()"] = function() net:state_dict() end,
+      ["adam has no method or field 'zero_grad': opt:step(loss) takes fresh gradients each time"] = function()
+        pn.optim.adam(net):zero_grad()
+      end,
+      ["normal has no method or field 'to_event': d:independent(k): the last k batch axes become the event's"] =
+        function() d:to_event(1) end,
+      ["a posterior has no 'get_samples': p.draws"] = function() p:get_samples() end,
+    } do
+      assert.equal(text, raised(f))
+    end
+    local x = pn.tensor { 0.5, 0.5 }
+    local env = { d = d, x = x, p = x, n = 3, net = net, t = net:state() }
+    for _, call in ipairs { "d:log_prob(x):exp()", "d:icdf(p)", "d:sample{n}", "net:state()", "net:load_state(t)",
+      "d:independent(1)" } do
+      assert(load("return " .. call, call, "t", env))()
+    end
+  end)
+
   it("is nil for a parameter of another distribution or bijector", function()
     assert.is_nil(pn.dist.normal(0, 1).concentration)
     assert.is_nil(pn.dist.bijector.exp().scale)

@@ -29,6 +29,15 @@ describe("scores of forecasts", function()
     assert.equal(metrics.normalised_crps(y, draws), metrics.normalised_crps(y, draws, { levels = levels(10) }))
   end)
 
+  it("leave out what was not observed", function()
+    local nan = 0 / 0
+    local some = pn.tensor { 1, nan, 3, nan }
+    local many = pn.tensor { { 0, 9, 2, 9 }, { 2, 9, 5, 9 }, { 1, 9, 4, 9 } }
+    assert.equal(metrics.normalised_crps(pn.tensor { 1, 3 }, many:take(2, pn.tensor { 0, 2 }:to "int64")),
+      metrics.normalised_crps(some, many))
+    assert.matches("normalised_crps: y is NaN throughout", select(2, pcall(metrics.normalised_crps, some * nan, many)))
+  end)
+
   it("refuse shapes that would broadcast", function()
     for _, f in ipairs { metrics.crps, metrics.normalised_crps, metrics.pit } do
       for _, wrong in ipairs { y:unsqueeze(2), y:slice(1, 1, 1), y:slice(2, 1, 1), y:unsqueeze(1) } do

@@ -282,6 +282,8 @@ describe("a forecaster", function()
       message_of(m.forecast, m, batch(1, 5), 2), 1, true)
     assert.matches("forecast: the belief must be one of this model",
       message_of(m.forecast, make("deepar", 1), m:filter(batch(1, 5)), { steps = 2 }), 1, true)
+    assert.matches("log_evidence: a batch is a table {y = [T, B, p], inputs =, ...}, as set:history{steps =} gives it, "
+      .. "got a tensor", message_of(m.log_evidence, m, pn.ones { 3, 1, 1 }), 1, true)
     assert.matches("smooth: deepar has no latent state", message_of(m.smooth, m, batch(1, 5)), 1, true)
     assert.matches("update: y must have shape [T, 3, 1], got [1, 2, 1]",
       message_of(m:filter(batch(1, 5)).update, m:filter(batch(1, 5)), pn.zeros { 2, 1 }), 1, true)

@@ -1,5 +1,6 @@
 -- Particle filters against the exact filter of a linear Gaussian model: x' = a x + N(0, q^2), y = x + N(0, r^2).
 local pn = require "penumbra"
+local near = require("spec.helper").near
 local dist = pn.dist
 
 local A, Q, R, M0, P0 = 0.9, 0.5, 0.7, 100, 2 -- a prior mean far from 0
@@ -173,6 +174,14 @@ describe("a particle filter", function()
       assert.near(means[t], mean, 6 * deviation * 3 / math.sqrt(20000)) -- a third of the particles count, and more
       assert.near(variances[t], result.square[t]:item() - mean ^ 2, 0.1 * variances[t])
     end
+    local f = model { num_particles = 20000 }
+    for t = 1, 15 do f:observe(pn.tensor(ys[t])) end
+    assert.near(variances[15], f:variance():item(), 0.1 * variances[15])
+    near(f:variance():item(), f:mean(pn.square):item() - f:mean():item() ^ 2, 1e-9)
+    near(f:variance(function(x) return x * 3 end):item(), 9 * f:variance():item(), 1e-9)
+    local parts = f:variance(function(x) return { a = x, b = pn.stack({ x, x * 2 }, 2) } end)
+    near(parts.a:item(), f:variance():item(), 1e-12)
+    near(parts.b[2]:item(), 4 * parts.b[1]:item(), 1e-9)
   end)
 
   it("has constant weights under the optimal proposal with the perfect look ahead", function()

@@ -404,4 +404,10 @@ describe("pn.smc.hmm", function()
       assert.matches(pattern, message, 1, true)
     end
   end)
+
+  it("is called hmm where it is refused", function()
+    local ok, message = pcall(function() local m = pn.smc.hmm { initial = { 1 } } return m end)
+    assert.is_false(ok)
+    assert.matches("hmm_spec.lua:%d+: hmm: option '%w+' is required$", message)
+  end)
 end)

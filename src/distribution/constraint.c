@@ -60,16 +60,19 @@ static int64_t walk(pn_context *c, const pni_constraint *k, const pn_tensor *x, 
   return first;
 }
 
+/* A NaN without its sign, which says nothing. */
+static double shown(double v) { return isnan(v) ? fabs(v) : v; }
+
 /* "-1" or "[0.5, 0.6, ...]" of member i. */
 static void describe(const pni_constraint *k, const pn_tensor *x, int64_t i, char buf[96]) {
   int64_t each = pni_count(k->rank, x->shape + x->ndim - k->rank);
   if (k->rank == 0) {
-    snprintf(buf, 96, "%.7g", pni_element(x, i));
+    snprintf(buf, 96, "%.7g", shown(pni_element(x, i)));
     return;
   }
   int n = snprintf(buf, 96, "[");
   for (int64_t j = 0; j < each && j < 4; j++)
-    n += snprintf(buf + n, (size_t)(96 - n), j ? ", %.4g" : "%.4g", pni_element(x, i * each + j));
+    n += snprintf(buf + n, (size_t)(96 - n), j ? ", %.4g" : "%.4g", shown(pni_element(x, i * each + j)));
   snprintf(buf + n, (size_t)(96 - n), each > 4 ? ", ...]" : "]");
 }
 

@@ -271,16 +271,42 @@ static const struct {
     {"zero_", "tensors do not change: x = x * 0"},
 };
 
-static const char *of_array(const char *what, const char *key) {
-  size_t n = sizeof of_arrays / sizeof *of_arrays, i = 0;
-  if (strcmp(what, "a tensor") != 0) return NULL;
-  while (i < n && strcmp(of_arrays[i].there, key) != 0) i++;
-  return i < n ? of_arrays[i].here : NULL;
+/* What other libraries' methods of networks, optimisers, distributions and posteriors are here. */
+static const struct {
+  const char *there, *here;
+} of_others[] = {
+    {"eval", "the call has the mode: net:evaluate(x)"},
+    {"get_samples", "p.draws"},
+    {"load_state_dict", "net:load_state(t)"},
+    {"log_pdf", "d:log_prob(x)"},
+    {"logpdf", "d:log_prob(x)"},
+    {"logpmf", "d:log_prob(x)"},
+    {"pdf", "d:log_prob(x):exp()"},
+    {"pmf", "d:log_prob(x):exp()"},
+    {"ppf", "d:icdf(p)"},
+    {"print_summary", "print(p), p:summary()"},
+    {"rvs", "d:sample{n}"},
+    {"state_dict", "net:state()"},
+    {"to_event", "d:independent(k): the last k batch axes become the event's"},
+    {"train", "the call has the mode: net(x), and net:evaluate(x)"},
+    {"zero_grad", "opt:step(loss) takes fresh gradients each time"},
+};
+
+/* What is called `key` elsewhere, or NULL. */
+static const char *elsewhere(const char *what, const char *key) {
+  if (strcmp(what, "a tensor") == 0) {
+    for (size_t i = 0; i < sizeof of_arrays / sizeof *of_arrays; i++)
+      if (strcmp(of_arrays[i].there, key) == 0) return of_arrays[i].here;
+    return NULL;
+  }
+  for (size_t i = 0; i < sizeof of_others / sizeof *of_others; i++)
+    if (strcmp(of_others[i].there, key) == 0) return of_others[i].here;
+  return NULL;
 }
 
 int pni_no_such(lua_State *L, const char *what, const char *const *more) {
   if (lua_type(L, 2) != LUA_TSTRING) return pni_error(L, "%s has no field that is a %s", what, luaL_typename(L, 2));
-  const char *key = lua_tostring(L, 2), *here = of_array(what, key);
+  const char *key = lua_tostring(L, 2), *here = elsewhere(what, key);
   if (here) return pni_error(L, "%s has no method or field '%s': %s", what, key, here);
   pni_near near;
   pni_near_begin(&near, key);
@@ -482,6 +508,11 @@ static void push_no_such_name(lua_State *L, const pni_missed *m) {
   const char *now = present_name(m);
   if (now) {
     lua_pushfstring(L, "%s:%d: %s of %s is called %s", m->source, m->line, m->key, m->label, now);
+    return;
+  }
+  const char *here = elsewhere(m->label, m->key);
+  if (here) {
+    lua_pushfstring(L, "%s:%d: %s has no '%s': %s", m->source, m->line, m->label, m->key, here);
     return;
   }
   pni_near near;

@@ -189,8 +189,9 @@ pn_plan *pni_check_plan(lua_State *L, int i);
 /* Adds the reader of JSON to the table on the stack top. */
 void pni_add_json(lua_State *L);
 
-/* Pushes the table of tensor methods. */
-void pni_push_methods(lua_State *L);
+void pni_push_methods(lua_State *L); /* the table of tensor methods */
+/* Pushes a list of sizes: of numbers as any other, but for how it prints, "[2, 3]". */
+void pni_push_sizes(lua_State *L, int n, const int64_t *shape);
 /* Pushes the text of a tensor. */
 void pni_push_text(lua_State *L, const pn_tensor *t);
 /* __index for keys that are not method names. */

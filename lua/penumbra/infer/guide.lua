@@ -28,7 +28,7 @@ local OUTSIDE = { domain = true, nan = true, singular = true }
 -- The best of some random starts.
 local function good_start(target, o)
   if o.init then
-    return target:unconstrain(o.init)
+    return target:start_at(o.init, function(z) return target:log_density(z, true, true) end, o.radius)
   end
   local best, most
   for _ = 1, 20 do

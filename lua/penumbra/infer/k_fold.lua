@@ -35,13 +35,19 @@ local function rows_of(args, given)
   return places, n
 end
 
+-- Are all numbers of a tensor whole? int64 are, floats may be.
+local function all_whole(x)
+  return x:dtype() == "int64" or x:dtype() ~= "bool" and x:floor():eq(x):all():item()
+end
+
 -- The fold of each of n rows, int64 [n] from 0 on, and how many there are.
 local function folds_of(given, n, generator)
   if core.is_tensor(given) then
-    if given:ndim() ~= 1 or given:size(1) ~= n or given:dtype() ~= "int64" then
-      core.error(("k_fold: folds must have a whole number for each of the %d rows, int64 [%d], got %s [%s]"):format(n,
-        n, given:dtype(), table.concat(given:shape(), ", ")))
+    if given:ndim() ~= 1 or given:size(1) ~= n or not all_whole(given) then
+      core.error(("k_fold: folds must have a whole number for each of the %d rows, got %s [%s]"):format(n,
+        given:dtype(), table.concat(given:shape(), ", ")))
     end
+    given = given:to "int64"
     local count = given:max():item() + 1
     if given:min():item() < 0 or count > n then
       core.error(("k_fold: folds must be numbered from 0 on, got %d to %d"):format(given:min():item(), count - 1))

@@ -184,6 +184,9 @@ local compare_options = { site = options.optional "string", draws = options.opti
 --- over so many reweightings of the data (generator). All models must observe the same numbers: compare raises where
 --- they do not.
 function model_comparison.compare(models, given)
+  if posterior.is(models) then
+    core.error "compare: models are one list, as in pn.compare{a, b}, or a table by name"
+  end
   local o = options.check("compare", given, compare_options)
   local entries = entries_of(models)
   check_data(entries, o.site)

@@ -32,14 +32,18 @@ local function is_whole(where, name, v, least)
   end
 end
 
-local function start_of(o, t)
+-- The starts of the chains, [chains, size]; what init lacks begins elsewhere in each.
+local function start_of(o, t, gradient)
   if not o.init then
     return nil
   elseif type(o.init) ~= "table" then
     core.error("init must be a table site -> value, got " .. type(o.init))
   end
-  local z = t:unconstrain(o.init)
-  return z:unsqueeze(1):broadcast_to({ o.chains, t.size }):contiguous()
+  local list = {}
+  for c = 1, o.chains do
+    list[c] = t:start_at(o.init, gradient, o.radius, o.generator)
+  end
+  return core.stack(list, 1)
 end
 
 -- What was an option of its own.
@@ -61,7 +65,7 @@ local function sample(where, m, o, more)
   local args = model.packed(o.data)
   local t = target.new(m, args, o.generator, true):repeated()
   local gradient = t:compiled_gradient()
-  local init = start_of(o, t)
+  local init = start_of(o, t, gradient)
   if init then
     gradient(init[1])
   else

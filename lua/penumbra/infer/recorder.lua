@@ -105,6 +105,12 @@ local flat_options = { low = options.any(false), high = options.any(false) }
 function recorder:flat(name, set, shape, given)
   local site = add_site(self, "flat", name)
   local o = options.check("flat", given, flat_options)
+  if set ~= nil and type(set) ~= "string" and not dist.bijector.is(set) then
+    refuse("flat", "'%s' needs the name of a set or a bijector in second place, got %s (the shape comes third: "
+      .. "m:flat('%s', 'real', {3}))", name, type(set), name)
+  elseif shape ~= nil and type(shape) ~= "table" then
+    refuse("flat", "'%s' needs a shape, a list of sizes, in third place, got %s", name, tostring(shape))
+  end
   site.set, site.shape = set or "real", shape or {}
   site.low, site.high = o.low or nil, o.high or nil
   local fixed = given_value("intervene", self.model.fixed, site)

@@ -415,7 +415,8 @@ function class.__tostring(self)
   end
   local name = self.automatic and self.guide.name or "a guide of one's own"
   local text = ("svi, %s: %d steps in %.1f s"):format(name, n, self.seconds)
-  text = n > 0 and ("%s, bound %.3f (last %d steps)"):format(text, -last, count) or text
+  local shown = (math.abs(last) < 1e9 and "%.3f" or "%.4g"):format(-last)
+  text = n > 0 and ("%s, bound %s (last %d steps)"):format(text, shown, count) or text
   if self.fall > 0 then
     return ("%s, DIVERGED: the bound fell by %.4g from its best tenth of the steps to the last, take a smaller lr")
       :format(text, self.fall)

@@ -7,6 +7,7 @@ local core = require "penumbra.core"
 local bridge = require "penumbra.infer.bridge"
 local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
+local options = require "penumbra.options"
 local recorder = require "penumbra.infer.recorder"
 local replay = require "penumbra.autodiff.replay"
 local trace = require "penumbra.infer.trace"
@@ -518,6 +519,43 @@ end
 --- A start z [size]: uniform on (-radius, radius).
 function methods:start(radius, generator)
   return draw_real({ self.size }, radius or 2, generator)
+end
+
+-- Has the table site -> value all latent variables? Where it has not, a name that is none of theirs is an error.
+local function all_there(self, values)
+  local known, names, missing = {}, {}, nil
+  for _, entry in ipairs(self.layout) do
+    known[entry.name], known[entry.base or entry.name] = true, true
+    names[#names + 1] = entry.name
+    missing = missing or values[entry.name] == nil and values[entry.base or entry.name] == nil and entry.name or nil
+  end
+  for name in pairs(missing and values or {}) do
+    if not known[name] then
+      core.error(("init: the model has no latent variable '%s'%s; it has %s"):format(tostring(name),
+        options.suggestion(tostring(name), names), table.concat(names, ", ")))
+    end
+  end
+  return not missing
+end
+
+--- A start with the values of a table site -> value; latent variables that are not in it begin as in start(), drawn
+--- again where f, the log density of it (0-d or [1]), fails or is not finite.
+function methods:start_at(values, f, radius, generator)
+  if all_there(self, values) then
+    return self:unconstrain(values)
+  end
+  local z
+  for _ = 1, TRIES do
+    local density
+    z, density = from_inside(function()
+      local at = self:unconstrain(values, self:start(radius, generator))
+      return at, f(at)
+    end)
+    if density:isfinite():all():item() then
+      break
+    end
+  end
+  return z -- where none was found, who begins there says so
 end
 
 --- A start from which f, a function of it, does not fail for a density of 0: drawn again where it does. Returns what f

@@ -142,6 +142,11 @@ end
 --- read(where, model, batch [, size]): the prepared batch for the model, in the function called `where`; size is that
 --- which B must have.
 function prepared_batch.read(where, self, batch, size)
+  if type(batch) ~= "table" then
+    local got = core.is_tensor(batch) and "tensor" or type(batch)
+    core.error(("%s: a batch is a table {y = [T, B, p], inputs =, ...}, as set:history{steps =} gives it, got a %s")
+      :format(where, got))
+  end
   local o = options.check(where, batch, known)
   check(where, self, o, size)
   local y, u, active = o.y:detach(), o.inputs, nil

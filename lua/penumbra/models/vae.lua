@@ -196,7 +196,8 @@ local fit_options = {
   schedule = options.optional "function", optimiser = options.optional(), binarise = false, warmup = 0,
   compile = true, generator = options.optional "generator", on_epoch = options.optional "function",
   validate = options.optional "function", validate_every = options.optional "number",
-  patience = options.optional "number", progress = options.any(false),
+  patience = options.optional "number", progress = options.any(false), seed = options.optional "number",
+  checkpoint = options.optional "string", checkpoint_every = options.optional "number", resume = false,
 }
 
 -- What constructors were given, by model.
@@ -236,8 +237,8 @@ end
 --- lr           of Adam, 1e-3; `schedule`: a function of the step instead; `optimiser`: another one, to be gone on with
 --- warmup       epochs in which the weight of the divergence rises from 0 to 1 (elbo only)
 --- compile      true: steps are captured once and replayed
---- validate, validate_every, patience, on_epoch, progress, generator: as of pn.train.fit; the parameters of the best
----              score are put back
+--- validate, validate_every, patience, on_epoch, progress, generator, seed, checkpoint, checkpoint_every, resume: as of
+---              pn.train.fit; the parameters of the best score are put back
 function methods:fit(given)
   local o = options.check("fit", given, fit_options)
   checked(self, "fit", o.data)
@@ -259,9 +260,10 @@ function methods:fit(given)
   local ramp = o.warmup * math.ceil(o.data:size(1) / o.batch_size)
   local rate = o.schedule or function() return o.lr end
   return train.fit { data = { o.data, o.condition }, epochs = o.epochs, batch_size = o.batch_size, optimiser = opt,
-    loss = step_loss(self, o, beta), compile = o.compile, generator = o.generator, on_epoch = o.on_epoch,
-    validate = o.validate, validate_every = o.validate_every, patience = o.patience,
-    model = o.validate and self or nil, progress = o.progress,
+    loss = step_loss(self, o, beta), compile = o.compile, generator = o.generator, seed = o.seed,
+    on_epoch = o.on_epoch, validate = o.validate, validate_every = o.validate_every, patience = o.patience,
+    checkpoint = o.checkpoint, checkpoint_every = o.checkpoint_every, resume = o.resume or nil,
+    model = (o.validate or o.checkpoint) and self or nil, progress = o.progress,
     schedule = (o.schedule or beta or not o.optimiser) and function(step)
       if beta then
         beta:set(core.tensor(math.min(1, (step - 1) / ramp), { dtype = self.dtype }))

@@ -231,13 +231,28 @@ function methods:log_evidence()
   return self.machine:log_evidence()
 end
 
+local function seen_through(where, self, f)
+  return f == nil and self.state or options.argument(where, "f", f, "function")(self.state)
+end
+
 --- filter:mean([f]): the weighted mean of the state now, or of f(state).
 function methods:mean(f)
-  local state = self.state
-  if f ~= nil then
-    state = options.argument("mean", "f", f, "function")(state)
+  return self.machine:mean(seen_through("mean", self, f))
+end
+
+--- filter:variance([f]): the weighted variance of each number of the state now, or of f(state): weights sum to 1, there
+--- is no correction for few particles.
+function methods:variance(f)
+  local state = seen_through("variance", self, f)
+  local mean = self.machine:mean(state)
+  if core.is_tensor(state) then
+    return self.machine:mean((state - mean):square())
   end
-  return self.machine:mean(state)
+  local squares = {}
+  for name, part in pairs(state) do
+    squares[name] = (part - mean[name]):square()
+  end
+  return self.machine:mean(squares)
 end
 
 --- filter:reset(): back to before the first observation.

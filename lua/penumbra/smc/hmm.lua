@@ -8,7 +8,7 @@
 ---     m:viterbi(y)                   the most probable path, int64 [T, B...]
 ---     m:sample_states(y, {draws = n})    paths drawn from the posterior, int64 [n, T, B...]
 ---     m:forecast(y, h)     probabilities of the states, and the law of the observations, of the next h steps
----     m:sample{steps = T}            states and observations drawn from the model
+---     m:sample(T)                    states and observations drawn from the model
 ---     m:fit(y)                       Baum and Welch's algorithm: a model of higher likelihood
 ---
 --- Time is the leading axis of y: [T, B..., event] for B... sequences side by side. States are numbered from 0.
@@ -420,4 +420,9 @@ function hmm.new(given)
     class)
 end
 
-return setmetatable(hmm, { __call = function(_, given) return hmm.new(given) end })
+local new = hmm.new -- as it is, without the name that errors of a namespace's functions get
+
+return setmetatable(hmm, { __call = function(_, given)
+  local made = new(given) -- no tail call: errors tell the script's line
+  return made
+end })

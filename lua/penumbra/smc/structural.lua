@@ -13,8 +13,8 @@
 ---     trend{scale, slope_scale}              a level with a slope, both random walks
 ---     seasonal{period, scale, form = "dummy" or "trigonometric", harmonics}
 ---     cycle{period, damping, scale, shortest = 2, start}
----     regression{x = [T, k], scale = 0}      coefficients that stand still or, with scale = "estimated" or a number,
----     walk arma{p, q, ar, ma, scale}
+---     regression{x = [T, k], scale = 0}      coefficients that stand still; they walk if scale is "estimated" or given
+---     arma{p, q, ar, ma, scale}              autoregression and moving average
 ---     irregular{scale}                       noise of the observations; added with an unknown scale unless it is given
 ---
 --- Scales are standard deviations. A parameter that is given (a number or a tensor) is held; the others are estimated.

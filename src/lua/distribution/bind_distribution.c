@@ -263,14 +263,6 @@ static int l_within(lua_State *L) {
 
 /* ---- asking ---- */
 
-void pni_push_sizes(lua_State *L, int n, const int64_t *shape) {
-  lua_createtable(L, n, 0);
-  for (int i = 0; i < n; i++) {
-    lua_pushinteger(L, (lua_Integer)shape[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-}
-
 /* arguments() -> {name = tensor} of those that were given: enough to save and make the distribution again */
 static int l_arguments(lua_State *L) {
   pn_dist *d = self(L);

@@ -68,7 +68,5 @@ void pni_push_parameter(lua_State *L, const pni_parameter *p);
 void pni_push_dist_row(lua_State *L, const pni_distribution *kind);
 /* t[key] = value for the table t on the stack top. */
 void pni_set_string(lua_State *L, const char *key, const char *value);
-/* Pushes a list of sizes. */
-void pni_push_sizes(lua_State *L, int n, const int64_t *shape);
 
 #endif

@@ -284,14 +284,17 @@ static int sizes_text(lua_State *L) {
   return 1;
 }
 
-/* A list of numbers as any other, but for how it prints. */
-static int push_sizes(lua_State *L, const pn_tensor *t) {
-  lua_createtable(L, t->ndim, 0);
+void pni_push_sizes(lua_State *L, int n, const int64_t *shape) {
+  lua_createtable(L, n, 0);
   luaL_setmetatable(L, sizes_kind);
-  for (int k = 0; k < t->ndim; k++) {
-    lua_pushinteger(L, t->shape[k]);
+  for (int k = 0; k < n; k++) {
+    lua_pushinteger(L, (lua_Integer)shape[k]);
     lua_rawseti(L, -2, k + 1);
   }
+}
+
+static int push_sizes(lua_State *L, const pn_tensor *t) {
+  pni_push_sizes(L, t->ndim, t->shape);
   return 1;
 }
 
