@@ -8,6 +8,7 @@ local pn = require "penumbra"
 local pretty = require "penumbra.shell.pretty"
 local progress = require "penumbra.progress"
 local strict = require "penumbra.shell.strict"
+local table_completion = require "penumbra.shell.table_completion"
 
 local repl = {}
 
@@ -314,15 +315,26 @@ end
 
 --- What may complete `text`, the line up to the cursor: a sorted list of names and how many bytes at the end
 --- of the text they replace. At the start of a line the tab key indents. After the bracket of a call it is the
---- function's parameters, to be looked at: a second, empty entry keeps them from being inserted. lines: those of the
---- statement above this one.
+--- function's parameters, and its options after a brace, to be looked at: a last, empty entry keeps them from being
+--- inserted. Within the braces of a call options and their choices go before names. lines: those of the statement above
+--- this one.
 function repl.complete(env, text, lines)
   local typing = table.concat(lines or {}, "\n") .. "\n" .. text
+  local inside, replaced = table_completion.complete(typing, function(path)
+    local f = resolve(env, path, typing)
+    return type(f) == "function" and require("penumbra.shell.help").options(f) or nil
+  end)
   local called = text:match "([%a_][%w_.:%[%]\"']*)%s*[({]%s*$"
   if called then
     local f = resolve(env, called, typing)
-    if type(f) == "function" then return { (pretty.format(f):gsub("^function ", "")), "" }, 0 end
+    if type(f) == "function" then
+      local shown = inside or {}
+      table.insert(shown, 1, (pretty.format(f):gsub("^function ", "")))
+      shown[#shown + 1] = ""
+      return shown, 0
+    end
   end
+  if inside then return inside, replaced end
   local path, separator, prefix = text:match "([%a_][%w_.:%[%]\"']*)([.:])([%a_]?[%w_]*)$"
   local found, list = {}, {}
   local function take(name, value)

@@ -4,6 +4,7 @@
 local core = require "penumbra.core"
 local help_entries = require "penumbra.shell.help_entries"
 local ideas = require "penumbra.shell.ideas"
+local known_options = require "penumbra.shell.known_options"
 local layout = require "penumbra.layout"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
@@ -318,6 +319,24 @@ function M.signature(f)
 end
 
 pretty.signature = M.signature
+
+-- Options in how a function is called: "f(path [, {by = "column", ...}])".
+local function options_in(title)
+  local list = {}
+  for braces in (title or ""):gmatch "%b{}" do
+    for name, value in braces:sub(2, -2):gsub("%b{}", "{}"):gmatch "%f[%w_]([%a_][%w_]*)%s*=%s*([^,%]]*)" do
+      list[#list + 1] = { name = name, default = value:find "%S" and value:match "^(.-)%s*$" or nil }
+    end
+  end
+  return #list > 0 and list or nil
+end
+
+--- options(f): the options of the function f of Penumbra's, a list of {name, kind, default, choices, required, doc}, or
+--- nil.
+function M.options(f)
+  local list = known_options.of(f)
+  return list or options_in(M.signature(f))
+end
 
 -- What m is in pn.model(function(m) ... end), to complete its methods.
 M.recorder = model.recorder
