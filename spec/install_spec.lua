@@ -128,6 +128,16 @@ describe("an installed penumbra", function()
     assert.equal("0.1.0\t1.0", must("cd %s && env -u LUA_PATH -u LUA_CPATH prefix/bin/penumbra -e '%s'", tmp, SCRIPT))
   end)
 
+  it("finds its manual", function()
+    local said = must([[cd /  && env -u LUA_PATH -u LUA_CPATH %s/bin/penumbra -e 'help "dropout rate"']], prefix)
+    assert.truthy(said:find "In the manual: Layers", said)
+    local path = said:gsub("%s+", " "):match "%((%S+/examples/manual/layers%.md)%)"
+    assert.is_true(exists(path), said)
+    assert.equal(must("realpath %s/share/doc/penumbra/examples/manual/layers.md", prefix), must("realpath %s", path))
+    said = must([[cd / && PATH=%s/bin:$PATH penumbra -e 'help "dropout rate"']], prefix) -- by its name alone
+    assert.truthy(said:gsub("%s+", " "):find("/share/doc/penumbra/examples/manual/layers.md).", 1, true), said)
+  end)
+
   it("gives require 'penumbra' to a stock interpreter", function()
     assert.equal("0.1.0\t1.0", require_from(prefix))
   end)

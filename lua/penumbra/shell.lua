@@ -1,6 +1,7 @@
 --- The prompt. `penumbra` without arguments runs it with line editing; `lua5.4 -l penumbra.shell` runs it with
 --- plain reading. A line is an expression, whose values are shown, or a statement; one that is not finished
---- goes on in the next. `_` is the last result, `_1` to `_9` the last nine, newest first. `?name` is help.
+--- goes on in the next. `_` is the last result, `_1` to `_9` the last nine, newest first. `?name` is help,
+--- `example "name"` prints an example and runs it.
 local core = require "penumbra.core"
 local doubts = require "penumbra.shell.doubts"
 local options = require "penumbra.options"
@@ -35,6 +36,9 @@ function repl.session(opt)
   if rawget(env, "pn") == nil then rawset(env, "pn", pn) end
   if rawget(env, "help") == nil then
     rawset(env, "help", function(...) return require("penumbra.shell.help").help(...) end)
+  end
+  if rawget(env, "example") == nil then
+    rawset(env, "example", function(...) return require("penumbra.shell.worked_example").example(...) end)
   end
   for name, value in next, env do self.given[name] = value end
   doubts.watch(function(text) self.doubt = self.doubt or text end)
@@ -245,6 +249,8 @@ function session:feed(line)
     local own = asked and own_variable(self, asked)
     if own ~= nil then return "ok", relative(self, require("penumbra.shell.help").variable(asked, own)) end
     if asked then line = asked == "" and "help()" or ("help %q"):format(asked) end
+    local shown = line:match "^%s*example%s+([%a_][%w_.:]*)%s*$"
+    if shown then line = ("example %q"):format(shown) end
     line = line:gsub("^%s*=", "", 1)
     local method = line:match "^%s*([%a_][%w_.%[%]]*:[%a_][%w_]*)%s*$"
     if method then return "error", ("stdin:1: %s is a method; call it, as in %s()"):format(method, method) end

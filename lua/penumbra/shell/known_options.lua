@@ -1,5 +1,5 @@
---- The options that a function of Penumbra's takes, read off the function itself: off its row, or off the table that its
---- text hands to options.check, with the values that the function's own variables have. Nothing of the function runs.
+--- The options that a function of Penumbra's takes, read off the function itself: off its row, or off the table that
+--- its text hands to options.check, with the values that the function's own variables have. Nothing of it runs.
 -- help: nowhere
 local core = require "penumbra.core"
 local pn = require "penumbra"
@@ -43,7 +43,8 @@ local function of_row(row)
   if row.kind == "distribution" then
     list[#list + 1] = { name = "validate", doc = "whether log_prob raises outside the support", kind = "boolean" }
   elseif row.kind == "layer" then
-    list[#list + 1] = { name = "dtype", doc = "float64 or float32", kind = "string", choices = { "float64", "float32" } }
+    local dtypes = { "float64", "float32" }
+    list[#list + 1] = { name = "dtype", doc = "float64 or float32", kind = "string", choices = dtypes }
     list[#list + 1] = { name = "generator", doc = "a pn.generator for what is drawn", kind = "generator" }
   end
   return #list > 0 and list or nil
