@@ -35,6 +35,7 @@ describe("finding by words", function()
     { name = "linear", text = "units and a rate and learning", item = "linear" },
     { name = "conv", head = "units", text = "pictures", item = "conv" },
     { name = "other", text = "units", item = "other" },
+    { name = "learning", text = "its rate", item = "learning" },
   }
 
   it("takes what has most of the words, rare words and words of names first", function()
@@ -42,8 +43,8 @@ describe("finding by words", function()
     assert.same({ { "dropout" }, 1 }, { word_search.find(index, "dropout rate", 5) })
     assert.same({ { "conv", "dropout", "linear", "other" }, 4 }, { word_search.find(index, "units", 5) })
     assert.same({ { "conv", "dropout" }, 4 }, { word_search.find(index, "units", 2) })
-    -- scores of "learning rate": rate 1 log(1 + 5/2) + 6 log(1 + 5/3), linear log(1 + 5/2) + log(1 + 5/3)
-    assert.same({ { "rate", "linear" }, 2 }, { word_search.find(index, "the learning rates", 5) })
+    -- scores of "learning rate": learning, of 3 entries, counts log(1 + 6/3), rate, of 4, log(1 + 6/4)
+    assert.same({ { "learning", "rate", "linear" }, 3 }, { word_search.find(index, "the learning rates", 5) })
   end)
 
   it("wants two words of several, and tells endings and cases apart from words", function()

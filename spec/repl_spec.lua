@@ -312,6 +312,7 @@ describe("completion", function()
     assert.is_true(all.warmup and all.draws and all.metric and not all.chains)
     assert.same({ "floor" }, (complete "pn.nuts(model, { draws = math.fl")) -- a value
     assert.same({ "target_accept" }, (complete "-- {'\"\npn.nuts{ ta"))
+    assert.same({ "target_accept" }, (complete "--[[ {\n ]] f([=[ { ]=]) pn.nuts{ ta"))
     assert.same({ "table" }, (complete "-- pn.nuts{ ta")) -- as any name
     env.fit = pn.svi(pn.model(function(m) m:sample("a", pn.dist.normal(0, 1)) end), "mean_field", { steps = 2 })
     assert.same({ "draws" }, (complete "fit:resample{dr"))
