@@ -11,6 +11,7 @@ LUADIR   = $(PREFIX)/share/lua/$(LUA_VER)
 LUACDIR  = $(PREFIX)/lib/lua/$(LUA_VER)
 DOCDIR   = $(PREFIX)/share/doc/penumbra
 MANDIR   = $(PREFIX)/share/man/man1
+NOTEDIR  = $(PREFIX)/share/penumbra
 LUA      = lua5.4
 LUA_PC   = lua5.4
 BLAS_PC  = openblas lapacke
@@ -71,7 +72,7 @@ COMPLETION_zsh  = zsh/site-functions/_penumbra
 COMPLETION_fish = fish/vendor_completions.d/penumbra.fish
 SHELLS     := bash zsh fish
 completed   = $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(1))
-TOLD       := $(BUILD)/penumbra.1 $(SHELLS:%=$(BUILD)/completion.%)
+TOLD       := $(BUILD)/penumbra.d.lua $(BUILD)/penumbra.1 $(SHELLS:%=$(BUILD)/completion.%)
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
               $(if $(CLI_OBJ),$(BUILD)/penumbra $(TOLD)) $(BUILD)/$(BRIDGE)
 
@@ -160,6 +161,10 @@ $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
 
 $(BUILD)/penumbra.1: $(BUILD)/penumbra
 	$(call say,MAN,$@) $< --man > $@.new && mv $@.new $@
+
+# For lua-language-server; what it is made of is in the command.
+$(BUILD)/penumbra.d.lua: $(BUILD)/penumbra
+	$(call say,LUA,$@) $< -e 'io.write(require "penumbra.shell.annotations".text())' > $@.new && mv $@.new $@
 
 $(BUILD)/completion.%: $(BUILD)/penumbra
 	$(call say,COMPLETION,$@) $< --completion $* > $@.new && mv $@.new $@
@@ -328,8 +333,9 @@ pkg_file = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${pr
 install: all install-lua
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
 	$(if $(CLI_OBJ),install -m 755 $(BUILD)/penumbra $(DESTDIR)$(PREFIX)/bin/)
-	$(if $(CLI_OBJ),install -d $(DESTDIR)$(MANDIR) $(foreach s,$(SHELLS),$(dir $(call completed,$(s)))))
+	$(if $(CLI_OBJ),install -d $(DESTDIR)$(MANDIR) $(DESTDIR)$(NOTEDIR) $(foreach s,$(SHELLS),$(dir $(call completed,$(s)))))
 	$(if $(CLI_OBJ),install -m 644 $(BUILD)/penumbra.1 $(DESTDIR)$(MANDIR)/)
+	$(if $(CLI_OBJ),install -m 644 $(BUILD)/penumbra.d.lua $(DESTDIR)$(NOTEDIR)/)
 	$(if $(CLI_OBJ),$(foreach s,$(SHELLS),install -m 644 $(BUILD)/completion.$(s) $(call completed,$(s)) &&) true)
 	install -m 644 src/penumbra.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 $(BUILD)/libpenumbra.a $(DESTDIR)$(LIBDIR)/
@@ -353,13 +359,13 @@ install-lua: $(BUILD)/lua/penumbra/core.so
 	$(foreach f,$(LUA_FILES),install -m 644 $(f) $(DESTDIR)$(LUADIR)/$(f:lua/%=%) &&) true
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/penumbra $(DESTDIR)$(MANDIR)/penumbra.1 \
+	rm -f $(DESTDIR)$(PREFIX)/bin/penumbra $(DESTDIR)$(MANDIR)/penumbra.1 $(DESTDIR)$(NOTEDIR)/penumbra.d.lua \
 	  $(foreach s,$(SHELLS),$(call completed,$(s))) \
 	  $(addprefix $(DESTDIR)$(PREFIX)/include/,penumbra.h penumbra_bridge.h) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/,$(BRIDGE) libpenumbra.a libpenumbra.so.$(VERSION) $(SONAME) libpenumbra.so) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,penumbra.pc penumbra-static.pc)
 	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra $(DESTDIR)$(DOCDIR)
-	@for d in $(MANDIR) $(dir $(MANDIR)) \
+	@for d in $(NOTEDIR) $(MANDIR) $(dir $(MANDIR)) \
 	  $(foreach s,$(SHELLS),$(foreach f,$(PREFIX)/share/$(COMPLETION_$(s)),$(dir $(f)) $(dir $(patsubst %/,%,$(dir $(f)))))) \
 	  $(LUADIR) $(dir $(LUADIR)) $(LUACDIR) $(dir $(LUACDIR)) $(dir $(DOCDIR)) $(PREFIX)/share $(LIBDIR)/pkgconfig \
 	  $(LIBDIR) $(PREFIX)/bin $(PREFIX)/include; do rmdir $(DESTDIR)$$d 2>/dev/null || true; done

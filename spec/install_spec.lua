@@ -109,7 +109,8 @@ describe("an installed penumbra", function()
                            "lib/libpenumbra.so.0", "lib/libpenumbra.so.0.1.0",
                            "lib/libpenumbra_bridge.so", "include/penumbra_bridge.h", "lib/pkgconfig/penumbra.pc",
                            "lib/lua/5.4/penumbra/core.so", "share/lua/5.4/penumbra/init.lua",
-                           "share/man/man1/penumbra.1", "share/bash-completion/completions/penumbra",
+                           "share/man/man1/penumbra.1", "share/penumbra/penumbra.d.lua",
+                           "share/bash-completion/completions/penumbra",
                            "share/zsh/site-functions/_penumbra", "share/fish/vendor_completions.d/penumbra.fish"} do
       assert.is_true(exists(prefix .. "/" .. path), path)
     end

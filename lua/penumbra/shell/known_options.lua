@@ -28,7 +28,8 @@ end
 -- Names, meanings and choices of a row's parameters and options.
 local function of_row(row)
   local list = {}
-  for _, p in ipairs(row.parameters or {}) do
+  local arguments = row.kind == "distribution" or row.kind == "bijector"
+  for _, p in ipairs(arguments and row.parameters or {}) do
     list[#list + 1] = { name = p.name, doc = p.must or p.constraint, kind = "tensor", required = p.default == nil }
   end
   for _, i in ipairs(row.kind == "estimator" and row.inputs or {}) do
