@@ -219,7 +219,8 @@ function writer:options(qualified, list, entry)
     local said = (meaning(o, entry, self.glossary) or ""):gsub("%s+", " ")
     if o.choices then said = said:gsub(' %("[^)]*%)$', "") end -- they are the type
     if #said > LONGEST_FIELD then said = said:sub(1, LONGEST_FIELD):match "^(.*)%s" .. " ..." end
-    local default = type(o.default) ~= "table" and o.default ~= nil and not o.required
+    local kind = type(o.default)
+    local default = not o.required and (kind == "number" or kind == "string" or kind == "boolean")
     local more = default and ("%s(default %s)"):format(said == "" and "" or " ", tostring(o.default)) or ""
     local text = said .. more
     put(self.out, "---@field %s%s %s%s", o.name, o.required and "" or "?", type_of(o), text ~= "" and " " .. text or "")
