@@ -549,6 +549,7 @@ end
 local function windows(path, m, resume)
   m:fit { series = pn.data.series({ { target = pn.randn { 20 } }, { target = pn.randn { 25 } } }, { freq = "D" }),
     steps = 3, batch_size = 2, window = 8, checkpoint = path, resume = resume, progress = false, seed = 1,
+    validate_every = 1, patience = 5, validate = function(s) return s.loss end,
     compile = false, on_step = function(s) return resume or s.iteration < 2 end }
   return m
 end

@@ -21,7 +21,7 @@ end
 --- for forecasts; each lag must reach back to what is known then. Where there is no earlier value, and where it is NaN,
 --- the number `fill`.
 ---
----     local x = pn.data.lags(y, { 24, 168 }, { ahead = 24, fill = 0 })        -- covariates of an item of pn.data.series
+---     local x = pn.data.lags(y, { 24, 168 }, { ahead = 24, fill = 0 })     -- covariates of an item of pn.data.series
 function lagged.lags(y, lags, given)
   options.argument("lags", "y", y, "tensor")
   local o = options.check("lags", given, { ahead = 0, fill = 0 / 0 })
