@@ -43,10 +43,8 @@ end
 
 -- min_w,b sum_n a_n (y_n - x_n w - b)^2 / 2 + penalty |w|_1, by coordinates: each has its minimum in closed form.
 local function lasso(x, y, a, penalty)
-  local columns, rest, w, b = x:t():totable(), nil, {}, 0
-  local yt, at = y:totable(), a:totable()
+  local columns, rest, at, w, b = x:t():totable(), y:totable(), a:totable(), {}, 0
   for d = 1, D do w[d] = 0 end
-  rest = table.move(yt, 1, N, 1, {})
   for _ = 1, 2000 do
     local sum, total = 0, 0
     for n = 1, N do sum, total = sum + at[n] * rest[n], total + at[n] end
