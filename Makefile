@@ -160,14 +160,16 @@ $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
 	$(call say,LD,$@) $(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_EDIT)
 
 $(BUILD)/penumbra.1: $(BUILD)/penumbra
-	$(call say,MAN,$@) $< --man > $@.new && mv $@.new $@
+	$(call say,MAN,$@) $(telling) --man > $@.new && mv $@.new $@
 
+# (What sanitisers say of the command is for the tests.)
+telling = $(if $(SANITIZE),ASAN_OPTIONS=detect_leaks=0) $(BUILD)/penumbra
 # For lua-language-server; what it is made of is in the command.
 $(BUILD)/penumbra.d.lua: $(BUILD)/penumbra
-	$(call say,LUA,$@) $< -e 'io.write(require "penumbra.shell.annotations".text())' > $@.new && mv $@.new $@
+	$(call say,LUA,$@) $(telling) -e 'io.write(require "penumbra.shell.annotations".text())' > $@.new && mv $@.new $@
 
 $(BUILD)/completion.%: $(BUILD)/penumbra
-	$(call say,COMPLETION,$@) $< --completion $* > $@.new && mv $@.new $@
+	$(call say,COMPLETION,$@) $(telling) --completion $* > $@.new && mv $@.new $@
 
 $(SPEC_PROG) $(BENCH_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)

@@ -25,7 +25,7 @@
 ---                levels may stay where its latents mean nothing
 --- activation, dtype   "tanh", "relu"...; "float64" or "float32"
 --- encoder, decoder_network   networks of one's own, as of convolutions (penumbra.models.image_network): rows [N, data
----                + condition] to [N, 2 latent], means and logarithms of variances of the first level (of no ladder); and
+---                + condition] to [N, 2 latent], means and log variances of the first level (of no ladder); and
 ---                rows [N, latent + condition] to [N, data * numbers of the decoder's law]
 ---
 --- The model answers parameters(), state(), load_state(t) as networks do. Kingma & Welling 2014; Rezende, Mohamed &
