@@ -182,6 +182,8 @@ reinforcement learning, policy gradient, bandit | not there as environments; inf
 roc, auc, precision recall | metrics.auc, metrics.roc; plot.roc [pn.metrics.roc]
 sde, stochastic differential equation, brownian motion, diffusion | pn.sde, pn.brownian; pn.models.bnsde learns one
   [pn.sde]
+semi supervised, unlabelled data, unlabeled data, few labels | examples/16_semi_supervised.lua: pn.models.vae with the
+  label as its condition, summed out where there is none [pn.models.vae]
 simulation based calibration, sbc | pn.sbc(model, ...) [pn.sbc]
 sparse, sparse matrix | not there: tensors are dense [pn.einsum]
 standardise, standardize, standardization, normalise, normalize, scaling, scaler | pn.data.standardise(x)
