@@ -10,6 +10,8 @@ LUA_VER  = 5.4
 LUADIR   = $(PREFIX)/share/lua/$(LUA_VER)
 LUACDIR  = $(PREFIX)/lib/lua/$(LUA_VER)
 DOCDIR   = $(PREFIX)/share/doc/penumbra
+MANDIR   = $(PREFIX)/share/man/man1
+NOTEDIR  = $(PREFIX)/share/penumbra
 LUA      = lua5.4
 LUA_PC   = lua5.4
 BLAS_PC  = openblas lapacke
@@ -75,8 +77,15 @@ PACKAGES_stan  = pystan 'setuptools<81' jax numpyro 'arviz<0.23'
 PACKAGES_nutpie = nutpie==0.16.8 stanli==0.24.0 bridgestan==2.9.0 arviz==0.23.4
 PACKAGES_particles = particles
 C_FILES     = $(shell find src spec examples -name '*.[ch]' -not -path '*/golden/*' 2>/dev/null | LC_ALL=C sort)
+# What the command tells of its options, and where each file is installed below PREFIX/share.
+COMPLETION_bash = bash-completion/completions/penumbra
+COMPLETION_zsh  = zsh/site-functions/_penumbra
+COMPLETION_fish = fish/vendor_completions.d/penumbra.fish
+SHELLS     := bash zsh fish
+completed   = $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(1))
+TOLD       := $(BUILD)/penumbra.d.lua $(BUILD)/penumbra.1 $(SHELLS:%=$(BUILD)/completion.%)
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
-              $(if $(CLI_OBJ),$(BUILD)/penumbra) $(BUILD)/$(BRIDGE) $(KERNEL)
+              $(if $(CLI_OBJ),$(BUILD)/penumbra $(TOLD)) $(BUILD)/$(BRIDGE) $(KERNEL)
 
 comma := ,
 # `make V=1` prints whole commands
@@ -172,6 +181,18 @@ $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
 
 $(BUILD)/penumbra-kernel: $(KERNEL_OBJ) $(BUILD)/obj/cli/interrupt.o $(BUILD)/obj/cli/blas_core.o $(BUILD)/libpenumbra.a
 	$(call say,LD,$@) $(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_KERNEL)
+
+$(BUILD)/penumbra.1: $(BUILD)/penumbra
+	$(call say,MAN,$@) $(telling) --man > $@.new && mv $@.new $@
+
+# (What sanitisers say of the command is for the tests.)
+telling = $(if $(SANITIZE),ASAN_OPTIONS=detect_leaks=0) $(BUILD)/penumbra
+# For lua-language-server; what it is made of is in the command.
+$(BUILD)/penumbra.d.lua: $(BUILD)/penumbra
+	$(call say,LUA,$@) $(telling) -e 'io.write(require "penumbra.shell.annotations".text())' > $@.new && mv $@.new $@
+
+$(BUILD)/completion.%: $(BUILD)/penumbra
+	$(call say,COMPLETION,$@) $(telling) --completion $* > $@.new && mv $@.new $@
 
 $(SPEC_PROG) $(BENCH_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
@@ -334,6 +355,10 @@ pkg_file = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${pr
 install: all install-lua
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
 	$(if $(CLI_OBJ),install -m 755 $(BUILD)/penumbra $(KERNEL) $(DESTDIR)$(PREFIX)/bin/)
+	$(if $(CLI_OBJ),install -d $(DESTDIR)$(MANDIR) $(DESTDIR)$(NOTEDIR) $(foreach s,$(SHELLS),$(dir $(call completed,$(s)))))
+	$(if $(CLI_OBJ),install -m 644 $(BUILD)/penumbra.1 $(DESTDIR)$(MANDIR)/)
+	$(if $(CLI_OBJ),install -m 644 $(BUILD)/penumbra.d.lua $(DESTDIR)$(NOTEDIR)/)
+	$(if $(CLI_OBJ),$(foreach s,$(SHELLS),install -m 644 $(BUILD)/completion.$(s) $(call completed,$(s)) &&) true)
 	install -m 644 src/penumbra.h src/penumbra.hpp $(DESTDIR)$(PREFIX)/include/
 	install -m 644 $(BUILD)/libpenumbra.a $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(BUILD)/libpenumbra.so.$(VERSION) $(DESTDIR)$(LIBDIR)/
@@ -361,12 +386,15 @@ install-lua: $(BUILD)/lua/penumbra/core.so
 	$(foreach f,$(LUA_FILES),install -m 644 $(f) $(DESTDIR)$(LUADIR)/$(f:lua/%=%) &&) true
 
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,penumbra penumbra-kernel) \
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,penumbra penumbra-kernel) $(DESTDIR)$(MANDIR)/penumbra.1 \
+	  $(DESTDIR)$(NOTEDIR)/penumbra.d.lua $(foreach s,$(SHELLS),$(call completed,$(s))) \
 	  $(addprefix $(DESTDIR)$(PREFIX)/include/,penumbra.h penumbra.hpp penumbra_bridge.h) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/,$(BRIDGE) libpenumbra.a libpenumbra.so.$(VERSION) $(SONAME) libpenumbra.so) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,penumbra.pc penumbra-static.pc)
 	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra $(DESTDIR)$(DOCDIR) $(DESTDIR)$(LIBDIR)/cmake/penumbra
-	@for d in $(LUADIR) $(dir $(LUADIR)) $(LUACDIR) $(dir $(LUACDIR)) $(dir $(DOCDIR)) $(PREFIX)/share $(LIBDIR)/pkgconfig $(LIBDIR)/cmake \
+	@for d in $(NOTEDIR) $(MANDIR) $(dir $(MANDIR)) \
+	  $(foreach s,$(SHELLS),$(foreach f,$(PREFIX)/share/$(COMPLETION_$(s)),$(dir $(f)) $(dir $(patsubst %/,%,$(dir $(f)))))) \
+	  $(LUADIR) $(dir $(LUADIR)) $(LUACDIR) $(dir $(LUACDIR)) $(dir $(DOCDIR)) $(PREFIX)/share $(LIBDIR)/pkgconfig $(LIBDIR)/cmake \
 	  $(LIBDIR) $(PREFIX)/bin $(PREFIX)/include; do rmdir $(DESTDIR)$$d 2>/dev/null || true; done
 	@echo "uninstalled from $(DESTDIR)$(PREFIX)"
 

@@ -67,7 +67,7 @@ describe("help", function()
     for _, row in ipairs(pn.rows()) do
       local home = row.kind == "bijector" and "pn.dist.bijector." or "pn.dist."
       local text = kinds[row.kind] and help.text(home .. row.name)
-      local example = text and text:match "\n  Example:\n(.*)"
+      local example = text and (text .. "\n\n"):match "\n  Example:\n(.-)\n\n"
       assert(example or not text, row.name)
       local env = { pn = pn }
       for line in (example or ""):gmatch "[^\n]+" do

@@ -109,7 +109,10 @@ describe("an installed penumbra", function()
                            "lib/libpenumbra.so.0", "lib/libpenumbra.so.0.1.0",
                            "lib/libpenumbra_bridge.so", "include/penumbra_bridge.h", "include/penumbra.hpp",
                            "lib/pkgconfig/penumbra.pc", "lib/cmake/penumbra/penumbraConfig.cmake",
-                           "lib/lua/5.4/penumbra/core.so", "share/lua/5.4/penumbra/init.lua"} do
+                           "lib/lua/5.4/penumbra/core.so", "share/lua/5.4/penumbra/init.lua",
+                           "share/man/man1/penumbra.1", "share/penumbra/penumbra.d.lua",
+                           "share/bash-completion/completions/penumbra",
+                           "share/zsh/site-functions/_penumbra", "share/fish/vendor_completions.d/penumbra.fish"} do
       assert.is_true(exists(prefix .. "/" .. path), path)
     end
     assert.equal(exists(build .. "/penumbra-kernel"), exists(prefix .. "/bin/penumbra-kernel")) -- where it was built
@@ -126,6 +129,16 @@ describe("an installed penumbra", function()
 
   it("runs scripts with the installed command", function()
     assert.equal("0.1.0\t1.0", must("cd %s && env -u LUA_PATH -u LUA_CPATH prefix/bin/penumbra -e '%s'", tmp, SCRIPT))
+  end)
+
+  it("finds its manual", function()
+    local said = must([[cd /  && env -u LUA_PATH -u LUA_CPATH %s/bin/penumbra -e 'help "dropout rate"']], prefix)
+    assert.truthy(said:find "In the manual: Layers", said)
+    local path = said:gsub("%s+", " "):match "%((%S+/examples/manual/layers%.md)%)"
+    assert.is_true(exists(path), said)
+    assert.equal(must("realpath %s/share/doc/penumbra/examples/manual/layers.md", prefix), must("realpath %s", path))
+    said = must([[cd / && PATH=%s/bin:$PATH penumbra -e 'help "dropout rate"']], prefix) -- by its name alone
+    assert.truthy(said:gsub("%s+", " "):find("/share/doc/penumbra/examples/manual/layers.md).", 1, true), said)
   end)
 
   it("gives require 'penumbra' to a stock interpreter", function()

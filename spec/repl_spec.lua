@@ -237,6 +237,7 @@ describe("a session", function()
 end)
 
 describe("completion", function()
+  local pn = require "penumbra"
   local _, env = fresh()
   rawset(env, "config", { model = { layers = { 1, { width = 3, kind = "relu" } } }, seed = 1, ["not a name"] = 2 })
   rawset(env, "x", require("penumbra").ones { 2 })
@@ -300,7 +301,6 @@ describe("completion", function()
   end)
 
   it("knows models, posteriors and fits", function()
-    local pn = require "penumbra"
     env.model = pn.model(function(m) m:sample("a", pn.dist.normal(0, 1)) end)
     env.p = pn.nuts(env.model, { warmup = 20, draws = 10, chains = 1 })
     env.fit = pn.svi(env.model, "mean_field", { steps = 2 })
@@ -325,11 +325,43 @@ describe("completion", function()
   it("shows how a function is called after its bracket", function()
     env.d, env.mine = require("penumbra").dist.normal(0, 1), function(a, b) return a + b end
     assert.same({ { "pn.dist.gamma(concentration, rate = 1)", "" }, 0 }, { complete "x = pn.dist.gamma(" })
-    assert.same({ "pn.dist.gamma(concentration, rate = 1)", "" }, (complete "pn.dist.gamma{ "))
+    assert.same({ "pn.dist.gamma(concentration, rate = 1)", "concentration", "rate", "validate", "" },
+      (complete "pn.dist.gamma{ "))
     assert.same({ "d:log_prob(x)", "" }, (complete "d:log_prob("))
     assert.same({ "pn.dist.bijector.affine(loc = 0, scale = 1)", "" }, (complete "pn.dist.bijector.affine("))
     assert.matches("^function%(a, b%) ", (complete "mine(")[1])
     assert.same({}, (complete "nosuch("))
+  end)
+
+  it("knows options inside the braces of a call", function()
+    assert.same({ { "target_accept" }, 2 }, { complete "pn.nuts{ ta" })
+    assert.same({ { "target_accept" }, 2 }, { complete "p = pn.nuts(model, { data = {x, y}, ta" })
+    assert.same({ { "target_accept" }, 2 }, { repl.complete(env, "  ta", { "p = pn.nuts(model, {", "  chains = 2," }) })
+    assert.same({ "concentration" }, (complete "pn.dist.gamma{co"))
+    assert.same({ "weight_decay" }, (complete "pn.optim.adamw(net, {wei"))
+    assert.same({ "channels" }, (complete "pn.nn.prelu{ch"))
+    assert.same({ "dtype" }, (complete "pn.zeros({2}, {dt")) -- from how it is called
+    assert.same({ "width" }, (complete "pn.plot.line(x, y, {label = ',{', wi"))
+    assert.same({}, (complete "pn.nuts(model, { chains = 4, cha")) -- given already
+    local all = {}
+    for _, name in ipairs((complete "pn.nuts(model, {chains = 2, ")) do all[name] = true end
+    assert.is_true(all.warmup and all.draws and all.metric and not all.chains)
+    assert.same({ "floor" }, (complete "pn.nuts(model, { draws = math.fl")) -- a value
+    assert.same({ "target_accept" }, (complete "-- {'\"\npn.nuts{ ta"))
+    assert.same({ "target_accept" }, (complete "--[[ {\n ]] f([=[ { ]=]) pn.nuts{ ta"))
+    assert.same({ "table" }, (complete "-- pn.nuts{ ta")) -- as any name
+    env.fit = pn.svi(pn.model(function(m) m:sample("a", pn.dist.normal(0, 1)) end), "mean_field", { steps = 2 })
+    assert.same({ "draws" }, (complete "fit:resample{dr"))
+    env.fit = nil
+  end)
+
+  it("knows what an option may be", function()
+    assert.same({ { '"dense"', '"diagonal"', '"low_rank"' }, 0 }, { complete "pn.nuts(model, {metric = " })
+    assert.same({ { 'dense"' }, 2 }, { complete 'pn.nuts(model, {draws = 10, metric = "de' })
+    assert.same({ { "low_rank'" }, 0 + 1 }, { complete "pn.nuts{metric = 'l" })
+    assert.same({ { "true" }, 2 }, { complete "pn.plot.line(x, y, {dashed = tr" })
+    assert.same({ '"float32"', '"float64"' }, (complete "pn.nn.linear(2, 3, {dtype = "))
+    assert.same({}, (complete 'pn.nuts(model, {metric = "zz'))
   end)
 
   it("does not run the user's code", function()

@@ -555,7 +555,7 @@ function data.standardise(x)
 end
 
 data.ball_video = require "penumbra.data.ball_video".ball_video
-for _, home in ipairs { "toy", "augment" } do
+for _, home in ipairs { "toy", "augment", "lagged" } do
   for name, make in pairs(require("penumbra.data." .. home)) do
     data[name] = make
   end

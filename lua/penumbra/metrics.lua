@@ -507,10 +507,12 @@ function metrics.pixel_accuracy(a, b)
   return a:eq(b):to("float64"):mean { -2, -1 }
 end
 
-for _, part in ipairs { "classification", "out_of_distribution" } do
+for _, part in ipairs { "classification", "forecast_score", "out_of_distribution" } do
   for name, f in pairs(require("penumbra.metrics." .. part)) do
     metrics[name] = f
   end
 end
+
+metrics.backtest = require "penumbra.metrics.rolling_origin".backtest
 
 return metrics

@@ -8,7 +8,8 @@
 ---
 --- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster"; one of them, with inference
 --- that sees what it is let see, is pn.help "penumbra.models.vssm". Deep latent-variable models: pn.help
---- "penumbra.models.vae", "penumbra.models.variational_em"; of several sources, "penumbra.models.multisource".
+--- "penumbra.models.vae", "penumbra.models.variational_em"; in closed form "penumbra.models.factor_analysis",
+--- "penumbra.models.gaussian_mixture"; of several sources, "penumbra.models.multisource".
 --- Bayesian neural stochastic differential equations: "penumbra.models.bnsde".
 -- help: pn.models, part
 local face = require "penumbra.face"
@@ -21,6 +22,8 @@ local members = {
   bnsde = "bnsde",
   deep_state = "deep_state",
   deepar = "deepar",
+  factor_analysis = "factor_analysis",
+  gaussian_mixture = "gaussian_mixture",
   kvae = "kvae",
   multisource = "multisource",
   rsgls = "rsgls",

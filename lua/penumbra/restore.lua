@@ -15,6 +15,8 @@ require "penumbra.continual.learner"
 require "penumbra.infer.posterior"
 require "penumbra.infer.svi"
 require "penumbra.models.bnsde"
+require "penumbra.models.factor_analysis"
+require "penumbra.models.gaussian_mixture"
 require "penumbra.models.multisource"
 require "penumbra.models.vae"
 require "penumbra.models.variational_em"
@@ -26,9 +28,10 @@ forecaster.constructors = models
 local restore = {}
 
 --- restore(path [, {...}]): what a method :save has written to the file, as it was: a posterior of pn.nuts, pn.hmc or
---- pn.smc, a fit of pn.svi, a learner of pn.continual, pn.vbp or pn.evidential, a forecaster, an autoencoder, a model
---- without encoder or of several sources, a neural SDE, a variational ReLU network, a pool of pn.active; nil, message,
---- code for a file that is missing, damaged or nothing of the kind. What a file cannot hold is given in the table:
+--- pn.smc, a fit of pn.svi, a learner of pn.continual, pn.vbp or pn.evidential, a forecaster, an autoencoder, a factor
+--- analysis, a Gaussian mixture, a model without encoder or of several sources, a neural SDE, a variational ReLU
+--- network, a pool of pn.active; nil, message, code for a file that is missing, damaged or nothing of the kind. What a
+--- file cannot hold is given in the table:
 ---     of a posterior       model, data: of the same model and data
 ---     of a fit             model, guide, data and what else pn.svi was given; fit:continue(steps) goes on
 ---     of a learner         network, of the same architecture; likelihood, where it was a function or a row; method,

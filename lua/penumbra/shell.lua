@@ -1,6 +1,7 @@
 --- The prompt. `penumbra` without arguments runs it with line editing; `lua5.4 -l penumbra.shell` runs it with
 --- plain reading. A line is an expression, whose values are shown, or a statement; one that is not finished
---- goes on in the next. `_` is the last result, `_1` to `_9` the last nine, newest first. `?name` is help.
+--- goes on in the next. `_` is the last result, `_1` to `_9` the last nine, newest first. `?name` is help,
+--- `example "name"` prints an example and runs it.
 local core = require "penumbra.core"
 local doubts = require "penumbra.shell.doubts"
 local ending = require "penumbra.shell.ending"
@@ -9,6 +10,7 @@ local pn = require "penumbra"
 local pretty = require "penumbra.shell.pretty"
 local progress = require "penumbra.progress"
 local strict = require "penumbra.shell.strict"
+local table_completion = require "penumbra.shell.table_completion"
 
 local repl = {}
 
@@ -36,6 +38,9 @@ function repl.session(opt)
   if rawget(env, "pn") == nil then rawset(env, "pn", pn) end
   if rawget(env, "help") == nil then
     rawset(env, "help", function(...) return require("penumbra.shell.help").help(...) end)
+  end
+  if rawget(env, "example") == nil then
+    rawset(env, "example", function(...) return require("penumbra.shell.worked_example").example(...) end)
   end
   for name, value in next, env do self.given[name] = value end
   doubts.watch(function(text) self.doubt = self.doubt or text end)
@@ -271,6 +276,8 @@ function session:feed(line, label)
     local own = asked and own_variable(self, asked)
     if own ~= nil then return "ok", relative(self, require("penumbra.shell.help").variable(asked, own)) end
     if asked then line = asked == "" and "help()" or ("help %q"):format(asked) end
+    local shown = line:match "^%s*example%s+([%a_][%w_.:]*)%s*$"
+    if shown then line = ("example %q"):format(shown) end
     line = line:gsub("^%s*=", "", 1)
     local method = line:match "^%s*([%a_][%w_.%[%]]*:[%a_][%w_]*)%s*$"
     if method then return "error", ("stdin:1: %s is a method; call it, as in %s()"):format(method, method) end
@@ -342,15 +349,26 @@ end
 
 --- What may complete `text`, the line up to the cursor: a sorted list of names and how many bytes at the end
 --- of the text they replace. At the start of a line the tab key indents. After the bracket of a call it is the
---- function's parameters, to be looked at: a second, empty entry keeps them from being inserted. lines: those of the
---- statement above this one.
+--- function's parameters, and its options after a brace, to be looked at: a last, empty entry keeps them from being
+--- inserted. Within the braces of a call options and their choices go before names. lines: those of the statement above
+--- this one.
 function repl.complete(env, text, lines)
   local typing = table.concat(lines or {}, "\n") .. "\n" .. text
+  local inside, replaced = table_completion.complete(typing, function(path)
+    local f = resolve(env, path, typing)
+    return type(f) == "function" and require("penumbra.shell.help").options(f) or nil
+  end)
   local called = text:match "([%a_][%w_.:%[%]\"']*)%s*[({]%s*$"
   if called then
     local f = resolve(env, called, typing)
-    if type(f) == "function" then return { (pretty.format(f):gsub("^function ", "")), "" }, 0 end
+    if type(f) == "function" then
+      local shown = inside or {}
+      table.insert(shown, 1, (pretty.format(f):gsub("^function ", "")))
+      shown[#shown + 1] = ""
+      return shown, 0
+    end
   end
+  if inside then return inside, replaced end
   local path, separator, prefix = text:match "([%a_][%w_.:%[%]\"']*)([.:])([%a_]?[%w_]*)$"
   local found, list = {}, {}
   local function take(name, value)

@@ -74,6 +74,7 @@
 ---     window         steps that are taken at a time
 ---     times          when something is observed or asked for
 ---     lengths        steps of each series
+---     season         steps after which a series is compared with itself
 ---     values         tensors that belong to something's steps or points
 ---     weights        of data or particles, not negative
 ---     rows, columns  which of a table, or how many of a picture

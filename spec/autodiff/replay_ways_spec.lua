@@ -76,7 +76,7 @@ local harmless = set [[
   kl_monte_carlo jensen_shannon_monte_carlo chain random normal multivariate_normal
   sum_log_prob kl_mixture kl_gate kl_bernoulli_inverse geometric_mean kl_path kl_gaussian_chain kl_markov_chain
   mixture_cdf mixture_log_prob mixture_quantile
-  batches holdout series
+  batches holdout series lags
   apply num_states expected_log log_factor log_normaliser to_distribution of product scalar tempered compile
   cosine decay ramp warmup constant exponential step_decay piecewise
   forward_log_det inverse_log_det log_cdf log_survival rsample_log_prob unroll entropy_monte_carlo
@@ -155,6 +155,12 @@ local reads = {
   ["pn.metrics.f1"] = function(x) return x * metrics.f1(some(), x:sigmoid()) end,
   ["pn.metrics.roc"] = function(x) return x * metrics.roc(some(), x:sigmoid()).auc end,
   ["pn.metrics.r_squared"] = function(x) return x * metrics.r_squared(x, x * 2) end,
+  ["pn.metrics.mase"] = function(x) return x * metrics.mase(x, x * 2, x) end,
+  ["pn.metrics.smape"] = function(x) return x * metrics.smape(x, x * 2) end,
+  ["pn.metrics.normalised_deviation"] = function(x) return x * metrics.normalised_deviation(x, x * 2) end,
+  ["pn.metrics.backtest"] = function(x)
+    return x * metrics.backtest(x, function(seen) return seen:slice(1, -1, -1) end, { steps = 1, first = 2 }).crps
+  end,
   ["tensor.matrix_exp"] = function(x) return x:diag_embed():matrix_exp() end,
   ["pn.metrics.coverage"] = function(x) return x * metrics.coverage(x, 0.5) end,
   ["pn.metrics.normalised_crps"] = function(x) return x * metrics.normalised_crps(x, pn.stack { x, x + 1 }) end,

@@ -370,6 +370,24 @@ for name, decoder in pairs { vae = "bernoulli", vae_own = nn.likelihood.poisson 
   }
 end
 
+for name, o in pairs { factor_analysis = { latent = 1 }, gaussian_mixture = { components = 2, floor = 0.1 } } do
+  o.data = 2
+  kinds[name] = {
+    make = function(path)
+      local m = pn.models[name](o)
+      m:fit { data = pn.randn { 6, 2 }, max_steps = 2 }
+      assert(m:save(path))
+    end,
+    load = function(path) return pn.restore(path) end,
+    use = function(m)
+      m:log_likelihood(pn.zeros { 1, m.data })
+      m:generate(2)
+      m:fit { data = pn.randn { 5, m.data }, max_steps = 2 }
+      m:save(again)
+    end,
+  }
+end
+
 kinds.variational_em = {
   make = function(path)
     local m = pn.models.variational_em { data = 2, latent = 2, hidden = { 3 }, decoder = "normal" }
@@ -549,6 +567,7 @@ end
 local function windows(path, m, resume)
   m:fit { series = pn.data.series({ { target = pn.randn { 20 } }, { target = pn.randn { 25 } } }, { freq = "D" }),
     steps = 3, batch_size = 2, window = 8, checkpoint = path, resume = resume, progress = false, seed = 1,
+    validate_every = 1, patience = 5, validate = function(s) return s.loss end,
     compile = false, on_step = function(s) return resume or s.iteration < 2 end }
   return m
 end

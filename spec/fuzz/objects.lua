@@ -218,6 +218,8 @@ local made = {
     return m
   end,
   variational_em = function() return pn.models.variational_em { data = 2, latent = 1 } end,
+  factor_analysis = function() return pn.models.factor_analysis { data = 2, latent = 1 } end,
+  gaussian_mixture = function() return pn.models.gaussian_mixture { data = 2, components = 2 } end,
   kvae = function() return pn.models.kvae { units = 2, hidden = { 2 }, belief_draws = 1 } end,
   forecaster = function() return pn.models.deepar { hidden = 2, layers = 1 } end,
   belief = function() return pn.models.deepar({ hidden = 2, layers = 1 }):filter { y = pn.ones { 2, 1, 1 } } end,

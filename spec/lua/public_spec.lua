@@ -84,6 +84,8 @@ local made = {
   end,
   series_set = function() return pn.data.series { { target = { 1, 2, 3 } } } end,
   variational_em = function() return pn.models.variational_em { data = 2, latent = 1 } end,
+  factor_analysis = function() return pn.models.factor_analysis { data = 2, latent = 1 } end,
+  gaussian_mixture = function() return pn.models.gaussian_mixture { data = 2, components = 2 } end,
 }
 
 -- Lists of arguments, after the object itself for methods.

@@ -146,7 +146,9 @@ describe("arsgls", function()
       if emission == "bernoulli" then
         close(paths * (1 - paths), pn.zeros {}, 0)
       end
-      assert.error_matches(function() m:smooth { y = y, inputs = u } end, "smooth: arsgls has no smoother")
+      local r = m:smooth({ y = y, inputs = u }, { draws = 5, num_particles = 7 })
+      assert.same({ 4, 2, 2 }, r.mean:shape())
+      assert.same({ 4, 5, 2, 2 }, r.z:shape())
     end
   end)
 end)

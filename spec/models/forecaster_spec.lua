@@ -230,6 +230,44 @@ describe("a forecaster", function()
         os.remove(path)
       end)
 
+      it("keeps the parameters of the best score on a held-out batch, with a break and without", function()
+        local set, held, path = a_set(50), batch(1, 9), os.tmpname()
+        os.remove(path)
+        local function train(more)
+          local m, kept = make(name, 1), {}
+          local o = { series = set, window = 20, context = 12, steps = 9, batch_size = 3, seed = 4, lr = 0.1,
+            validate = held, validate_every = 2 }
+          for key, value in pairs(more or {}) do o[key] = value end
+          local inner = o.on_step
+          function o.on_step(s)
+            kept[s.iteration] = m:state()
+            return inner and inner(s)
+          end
+          return m, m:fit(o), kept
+        end
+        local function same(m, state)
+          for key, x in pairs(m:state()) do assert.equal(0, difference(x, state[key]), key) end
+        end
+        local m, s, kept = train()
+        local best
+        for k, iteration in ipairs { 2, 4, 6, 8, 9 } do -- the scores are losses that anybody can ask for
+          local at = make(name, 1):load_state(kept[iteration])
+          local score = -at:loss(held, { generator = pn.generator(s.seed):split(1 << 40) }):item()
+          assert.equal(iteration, s.scores[k].iteration)
+          assert.is_true(math.abs(score - s.scores[k].score) <= 1e-12 * math.abs(score))
+          best = (not best or s.scores[k].score > s.scores[best].score) and k or best
+        end
+        assert.same({ s.scores[best].score, s.scores[best].iteration }, { s.best, s.best_iteration })
+        same(m, kept[s.best_iteration])
+        for _, stop in ipairs { 1, 5, 9 } do
+          train { checkpoint = path, on_step = function(now) return now.iteration < stop end }
+          local again, rest = train { checkpoint = path, resume = true }
+          same(again, m:state())
+          assert.same({ s.scores, s.best_iteration }, { rest.scores, rest.best_iteration })
+          os.remove(path)
+        end
+      end)
+
       it("is the same after saving", function()
         local path, m = os.tmpname(), make(name, 1)
         assert(m:save(path))
@@ -241,6 +279,37 @@ describe("a forecaster", function()
       end)
     end)
   end
+
+  it("stops when patience is over, and stays so", function()
+    local path = os.tmpname()
+    os.remove(path)
+    local scores = { 1, 3, 2, 0 / 0, 3, 5, 4, 4, 4, 4 }
+    local function train(more)
+      local m, asked = make("deepar", 1), 0
+      local o = { series = a_set(50), window = 20, steps = 30, batch_size = 2, seed = 1, validate_every = 3,
+        patience = 3, validate = function(s)
+          asked = asked + 1
+          return scores[s.iteration // 3]
+        end }
+      for key, value in pairs(more or {}) do o[key] = value end
+      return m, m:fit(o), asked
+    end
+    local _, s, asked = train { checkpoint = path } -- 3 is best; three looks are not better
+    assert.same({ 15, true, 5, 3, 6 }, { s.iteration, s.stopped, asked, s.best, s.best_iteration })
+    local _, rest, more = train { checkpoint = path, resume = true }
+    assert.same({ 15, true, 0 }, { rest.iteration, rest.stopped, more })
+    local _, on = train { checkpoint = path, resume = true, patience = 4 }
+    assert.same({ 5, 18, 30, true }, { on.best, on.best_iteration, on.iteration, on.stopped })
+    os.remove(path)
+    for _, name in ipairs { "patience", "validate_every" } do
+      assert.matches("fit: " .. name .. " is only used with validate", message_of(function()
+        make("deepar", 1):fit { series = a_set(50), window = 20, steps = 1, [name] = 2 }
+      end))
+    end
+    assert.matches("fit: validate must return a number %(larger is better%), got nil", message_of(train, {
+      validate = function() end }))
+    assert.matches("fit: validate must be a function, got 3", message_of(train, { validate = 3 }))
+  end)
 
   it("finds scales of what was observed alone", function()
     local nan = 0 / 0

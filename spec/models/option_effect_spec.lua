@@ -81,6 +81,8 @@ local of_fit = { steps = 4, lr = 0.02, decay = 0.5, beta1 = 0.5, beta2 = 0.5, cl
 -- What changes no number: how a step is computed, files, what is told.
 local silent = { series = true, compile = true, checkpoint = true, checkpoint_every = true, resume = true,
   on_step = true, progress = true }
+-- Which of the parameters on the way are kept: spec/models/forecaster_spec.lua.
+for _, name in ipairs { "validate", "validate_every", "patience" } do silent[name] = true end
 
 local function names_of(f, ...)
   local _, message = pcall(f, ...)

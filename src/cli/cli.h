@@ -8,6 +8,45 @@
 #include <stdbool.h>
 #include "../lua/penumbra_lua.h"
 
+/* ---- command_line.c: the table of options, and reading them ---- */
+
+enum { CLI_MAX_EXPRESSIONS = 64 };
+
+/* A row of the table: what the command reads, and what --help, the manual page and the completions tell of it. */
+typedef struct {
+  const char *name, *other; /* "--help" and "-h", or NULL */
+  const char *argument;     /* what its value is called, NULL: it has none */
+  const char *values;       /* all that the value may be, with blanks between; NULL: anything */
+  bool repeated;            /* may be given several times */
+  const char *doc;          /* what it does, in a line of less than 76 letters */
+} cli_option;
+
+extern const cli_option cli_options[];
+extern const int cli_num_options;
+
+/* What was asked for. */
+typedef struct {
+  const char *expression[CLI_MAX_EXPRESSIONS];
+  int expressions;
+  const char *seed, *threads, *dtype, *completion;
+  bool interactive, version, help, manual, from_stdin, strict;
+  int script; /* index in argv, 0: none */
+  int argc;
+  char **argv;
+} cli_given;
+
+/* Reads argv into *o; false after complaining. */
+bool cli_read_options(cli_given *o);
+/* Prints "penumbra: ..." on standard error; returns EXIT_FAILURE. `format` has one %s. */
+int cli_complain(const char *format, const char *what);
+
+/* ---- command_text.c: what is told of the options ---- */
+
+void cli_print_usage(FILE *out);
+void cli_print_manual(FILE *out);
+/* Completions for "bash", "zsh" or "fish"; false for any other. */
+bool cli_print_completion(FILE *out, const char *shell);
+
 /* ---- interrupt.c: Ctrl-C ---- */
 
 /* Handles SIGINT for this state. `patience` is how many unheeded interrupts it takes to kill us. */

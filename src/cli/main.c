@@ -1,5 +1,5 @@
 /*
-** main.c: the command. Reads its options, makes a Lua state with Penumbra's modules inside, runs scripts,
+** main.c: the command. Makes a Lua state with Penumbra's modules inside, runs scripts,
 ** and turns errors into one message, a short traceback and an exit code.
 */
 #include <errno.h>
@@ -12,98 +12,9 @@
 #include "../tensor/product/gemm.h"
 #include "cli.h"
 
-enum { EXIT_INTERRUPTED = 130, MAX_EXPRESSIONS = 64 };
-
-typedef struct {
-  const char *expression[MAX_EXPRESSIONS];
-  int expressions;
-  const char *seed, *threads, *dtype;
-  bool interactive, version, help, from_stdin, strict;
-  int script; /* index in argv, 0: none */
-  int argc;
-  char **argv;
-} options;
-
-static const char usage[] = "usage: penumbra [options] [script [arguments]]\n"
-                            "       penumbra kernel install    the kernel for Jupyter notebooks\n"
-                            "  -e CODE       run CODE, which knows pn; may be given several times, before the script\n"
-                            "  -i            go on at the prompt afterwards, with the variables of the script\n"
-                            "  -             run standard input\n"
-                            "  --seed N      seed the default generator\n"
-                            "  --threads N   threads used for big work; results do not depend on it\n"
-                            "  --dtype T     default element type, float64 or float32\n"
-                            "  --strict      == of two tensors is an error, a condition that is a tensor a warning\n"
-                            "  --version     versions, BLAS library and the processor type it runs for\n"
-                            "  --help        this text\n"
-                            "Without a script and -e it starts the prompt, or runs standard input if that is\n"
-                            "no terminal. A script finds its arguments in `arg`.\n";
-
-static int complain(const char *format, const char *what) {
-  fputs("penumbra: ", stderr);
-  fprintf(stderr, format, what);
-  fputs("\n", stderr);
-  return EXIT_FAILURE;
-}
+enum { EXIT_INTERRUPTED = 130 };
 
 /* ---- options ---- */
-
-/* The value of option `name` at argv[*i]: `--name=value` or the next argument. NULL: not this option. */
-static const char *value_of(const options *o, int *i, const char *name, bool *bad) {
-  const char *given = o->argv[*i];
-  size_t n = strlen(name);
-  if (strncmp(given, name, n) != 0 || (given[n] != '\0' && given[n] != '=')) return NULL;
-  if (given[n] == '=') return given + n + 1;
-  if (*i + 1 < o->argc) return o->argv[++*i];
-  complain("option %s needs a value", name);
-  *bad = true;
-  return "";
-}
-
-/* Reads one option; returns false after complaining. */
-static bool read_option(options *o, int *i) {
-  bool bad = false;
-  const char *given = o->argv[*i], *value;
-  if (strcmp(given, "-i") == 0) return o->interactive = true;
-  if (strcmp(given, "--strict") == 0) return o->strict = true;
-  if (strcmp(given, "--version") == 0 || strcmp(given, "-v") == 0) return o->version = true;
-  if (strcmp(given, "--help") == 0 || strcmp(given, "-h") == 0) return o->help = true;
-  if ((value = value_of(o, i, "--seed", &bad)))
-    o->seed = value;
-  else if ((value = value_of(o, i, "--threads", &bad)))
-    o->threads = value;
-  else if ((value = value_of(o, i, "--dtype", &bad)))
-    o->dtype = value;
-  else if ((value = value_of(o, i, "-e", &bad))) {
-    if (o->expressions == MAX_EXPRESSIONS) return complain("too many %s", "-e"), false;
-    o->expression[o->expressions++] = value;
-  } else {
-    complain("unknown option '%s'", given);
-    fputs(usage, stderr);
-    return false;
-  }
-  return !bad;
-}
-
-static bool read_options(options *o) {
-  for (int i = 1; i < o->argc; i++) {
-    const char *given = o->argv[i];
-    if (strcmp(given, "-") == 0) {
-      o->from_stdin = true;
-      o->script = i;
-      return true;
-    }
-    if (strcmp(given, "--") == 0) {
-      if (i + 1 < o->argc) o->script = i + 1;
-      return true;
-    }
-    if (*given != '-') {
-      o->script = i;
-      return true;
-    }
-    if (!read_option(o, &i)) return false;
-  }
-  return true;
-}
 
 static bool read_integer(const char *text, const char *option, long long low, long long high, long long *out) {
   char *end;
@@ -112,11 +23,11 @@ static bool read_integer(const char *text, const char *option, long long low, lo
   if (!errno && *text && !*end && *out >= low && *out <= high) return true;
   char what[160];
   snprintf(what, sizeof what, "%s must be a whole number from %lld to %lld, got '%.40s'", option, low, high, text);
-  complain("%s", what);
+  cli_complain("%s", what);
   return false;
 }
 
-static bool apply(lua_State *L, const options *o) {
+static bool apply(lua_State *L, const cli_given *o) {
   long long n;
   pn_context *c = pni_lua_context(L);
   if (o->seed) {
@@ -128,10 +39,6 @@ static bool apply(lua_State *L, const options *o) {
     pn_context_threads(c, (int)n);
   }
   if (o->dtype) {
-    if (strcmp(o->dtype, "float64") != 0 && strcmp(o->dtype, "float32") != 0) {
-      complain("--dtype must be float64 or float32, got '%s'", o->dtype);
-      return false;
-    }
     lua_getglobal(L, "require");
     lua_pushliteral(L, "penumbra.core");
     lua_call(L, 1, 1);
@@ -256,7 +163,7 @@ static void keep_locals(lua_State *L, lua_Debug *ar) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &locals_key);
 }
 
-static int run_script(lua_State *L, const options *o) {
+static int run_script(lua_State *L, const cli_given *o) {
   const char *name = o->from_stdin ? NULL : o->argv[o->script];
   if (luaL_loadfile(L, name) != LUA_OK) return load_error(L);
   if (o->interactive) {
@@ -284,7 +191,7 @@ static int run_repl(lua_State *L) {
   return call(L, 2);
 }
 
-static void push_arg(lua_State *L, const options *o) {
+static void push_arg(lua_State *L, const cli_given *o) {
   lua_createtable(L, o->argc - o->script, o->script + 1);
   for (int i = 0; i < o->argc; i++) {
     lua_pushstring(L, o->argv[i]);
@@ -302,7 +209,7 @@ static void print_version(void) {
 
 /* The whole run, inside one protected call. Upvalue-free; leaves the exit code on the stack. */
 static int protected_main(lua_State *L) {
-  const options *o = lua_touserdata(L, 1);
+  const cli_given *o = lua_touserdata(L, 1);
   int code = EXIT_SUCCESS;
   pni_open_libs(L);
   push_arg(L, o);
@@ -345,7 +252,7 @@ static void deliver_output(void) {
   bool failed = ferror(stdout) != 0;
   errno = 0;
   if (fclose(stdout) == 0 && !failed) return;
-  complain("standard output cannot be written%s", errno == ENOSPC ? ": no space left" : "");
+  cli_complain("standard output cannot be written%s", errno == ENOSPC ? ": no space left" : "");
   _exit(EXIT_FAILURE);
 }
 
@@ -354,15 +261,17 @@ int main(int argc, char **argv) {
   atexit(deliver_output);
   if (argc > 1 && strcmp(argv[1], "kernel") == 0) return cli_run_kernel(argv + 1);
   cli_choose_blas(argv);
-  options o = {.argc = argc, .argv = argv};
-  if (!read_options(&o)) return EXIT_FAILURE;
-  if (o.help) return fputs(usage, stdout), EXIT_SUCCESS;
+  cli_given o = {.argc = argc, .argv = argv};
+  if (!cli_read_options(&o)) return EXIT_FAILURE;
+  if (o.help) return cli_print_usage(stdout), EXIT_SUCCESS;
+  if (o.manual) return cli_print_manual(stdout), EXIT_SUCCESS;
+  if (o.completion) return cli_print_completion(stdout, o.completion) ? EXIT_SUCCESS : EXIT_FAILURE;
   if (o.version) {
     print_version();
     if (o.script == 0 && o.expressions == 0 && !o.interactive) return EXIT_SUCCESS;
   }
   lua_State *L = luaL_newstate();
-  if (!L) return complain("%s", "not enough memory");
+  if (!L) return cli_complain("%s", "not enough memory");
   lua_pushcfunction(L, protected_main);
   lua_pushlightuserdata(L, &o);
   int code = EXIT_FAILURE;

@@ -19,6 +19,10 @@
 ---     recurrent  true; false: the switch does not follow the state
 ---     controls   {"d"}: which control matrices there are where there are covariates, of "b" and "d"
 ---
+--- m:smooth(batch, {draws = 100, num_particles =, generator =}) gives mean [T, B, n] and cov of the state given all of
+--- y, s and z [T, draws, B, ...], paths of the switch and of what the system emits, path_mean, path_cov, log_evidence
+--- [B].
+---
 --- Networks of one's own are tables that hold their layers, so that they are found and trained; a model that has them
 --- saves its state by pn.save(path, m:state()). Source: Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020.
 -- help: pn.models
@@ -31,6 +35,7 @@ local nn = require "penumbra.nn"
 local options = require "penumbra.options"
 local parameters = require "penumbra.parameters"
 local switching_model = require "penumbra.models.switching_model"
+local switching_system = require "penumbra.models.switching_system"
 
 local arsgls = {}
 
@@ -95,13 +100,13 @@ function arsgls.arsgls(given)
   return self
 end
 
-local function no_smoother()
-  core.error "smooth: arsgls has no smoother: particles drawn backwards need the law of the auxiliary variable too"
-end
+-- Particles drawn backwards, with their auxiliary variables.
+local smoother = { smooth = switching_system.smooth_auxiliary,
+  smooth_options = switching_system.auxiliary_smooth_options }
 
-class = switching_model.class("arsgls", { smooth = no_smoother })
-unsaved_class = switching_model.class("arsgls", { smooth = no_smoother, methods = { save = function()
+class = switching_model.class("arsgls", smoother)
+unsaved_class = switching_model.class("arsgls", options.merged(smoother, { methods = { save = function()
   core.error "save: this model has networks of your own: pn.save(path, m:state()) keeps its state"
-end } })
+end } }))
 
 return arsgls

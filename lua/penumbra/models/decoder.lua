@@ -16,6 +16,7 @@ local dist = require "penumbra.distribution"
 local likelihood = require "penumbra.nn.likelihood"
 local nn = require "penumbra.nn"
 local parameters = require "penumbra.parameters"
+local row_network = require "penumbra.models.row_network"
 
 local decoder = {}
 
@@ -49,15 +50,15 @@ function methods:expected(law)
   return self.kind == "categorical" and law:mode() or law:mean()
 end
 
---- bias(): of the last layer, a parameter.
+--- bias(): of the last layer, a parameter; nil of a network of one's own.
 function methods:bias()
-  return self.net[#self.net]:parameters()[2]
+  return self.ours and self.net[#self.net]:parameters()[2] or nil
 end
 
 --- tells_mean(): is the first output at which the law has a given mean known?
 function methods:tells_mean()
   local l = self.row
-  return l.row.output ~= nil and l.heads[1] == l.row.at
+  return self.ours and l.row.output ~= nil and l.heads[1] == l.row.at
 end
 
 --- begin_at(mean): sets the bias of the last layer so that the law has the mean [data] where all else is 0. False if
@@ -95,19 +96,20 @@ end
 
 --- new(where, kind, inputs, data, o): for the caller of this name; o.hidden (sizes from the latent side on),
 --- o.activation, o.dtype, o.noise, o.categories, o.components; o.net: a network of one's own, [..., inputs] to
---- [..., data * width] (the first number of the law of all dimensions, then the next).
+--- [..., data * width] (the first number of the law of all dimensions, then the next); o.own: the same of rows alone.
 function decoder.new(where, kind, inputs, data, o)
   local row, log_scale = row_of(where, kind, data, o)
   local sizes = { inputs, table.unpack(o.hidden) }
   sizes[#sizes + 1] = data * row.width
-  local self = { kind = row.name, row = row, log_scale = log_scale, dtype = o.dtype,
-    net = o.net or nn.mlp(sizes, { init = "xavier", activation = o.activation, dtype = o.dtype }),
+  local net = o.net or row_network.new(where, "decoder_network", o.own, inputs, data * row.width, o.dtype)
+  local self = { kind = row.name, row = row, log_scale = log_scale, dtype = o.dtype, ours = net == nil,
+    net = net or nn.mlp(sizes, { init = "xavier", activation = o.activation, dtype = o.dtype }),
     encoder_inputs = data }
   if row.row.targets == "label" then
     self.categories = row.parameters.classes
     self.labels = core.arange(self.categories, { dtype = "int64" })
     self.encoder_inputs = data * self.categories
-  elseif row.name == "mixture" and not o.net then -- components that start apart
+  elseif row.name == "mixture" and not net then -- components that start apart
     local bias, n = self.net[#self.net]:parameters()[2], row.parameters.components
     local start = core.linspace(-1, 1, n, { dtype = o.dtype }):unsqueeze(1):broadcast_to { data, n }:contiguous()
       :reshape { data * n }

@@ -47,6 +47,7 @@ local options = require "penumbra.options"
 local parameters = require "penumbra.parameters"
 local prepared_batch = require "penumbra.models.prepared_batch"
 local recording = require "penumbra.autodiff.recording"
+local rolling_forecast = require "penumbra.models.rolling_forecast"
 local saved = require "penumbra.saved"
 local window_training = require "penumbra.models.window_training"
 
@@ -265,6 +266,15 @@ end
 function methods:quantiles(belief, steps, levels, given)
   local o = options.check("quantiles", given, forecast_options)
   return metrics.quantiles(forecast("quantiles", self, belief, steps, o), levels)
+end
+
+--- backtest{series =, steps =, origins = 1, every =, history =, season = 1, draws = 100}: scores of forecasts from
+--- several origins of a series set, each seen up to there, with the parameters as they are: the last origin stands
+--- `steps` before the ends of the series, the others `every` (steps) apart before it. history: steps that the model
+--- sees (all). Gives what pn.metrics.backtest gives, with origins as -steps from the ends. Train on set:without(n), n
+--- all the steps that are forecast, or it has seen them.
+function methods:backtest(given)
+  return rolling_forecast.backtest(self, given)
 end
 
 -- ---- files ----

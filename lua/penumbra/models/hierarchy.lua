@@ -205,14 +205,16 @@ end
 
 --- new(o): o.latent (a list, from the data up), o.hidden (a list of lists), o.inputs, o.condition (size or 0),
 --- o.conditional_prior, o.structure ("backward", "ladder", "flow"), o.activation, o.dtype, o.flow, o.flows,
---- o.flow_hidden.
+--- o.flow_hidden; o.first, a network of one's own in the place of the first level's encoder (of no ladder).
 function hierarchy.new(o)
   local levels, encoder, heads, prior = #o.latent, {}, {}, {}
   local f = { dtype = o.dtype }
   for level = 1, levels do
     local from = level == 1 and o.inputs + o.condition or nil
     local hidden, n = o.hidden[level], o.latent[level]
-    if o.structure == "ladder" then
+    if level == 1 and o.first then
+      encoder[1] = o.first
+    elseif o.structure == "ladder" then
       local before = o.hidden[level - 1] or {}
       encoder[level] = multilayer({ from or before[#before], table.unpack(hidden) }, o.activation, o.dtype)
       table.insert(encoder[level], nn[o.activation]())

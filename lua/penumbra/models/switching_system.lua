@@ -239,6 +239,34 @@ function switching_system.smooth(self, b, o)
   return f:smooth { draws = o.draws }
 end
 
+--- The options of m:smooth of a model with an auxiliary variable.
+switching_system.auxiliary_smooth_options = options.merged(switching_system.smooth_options,
+  { num_particles = options.optional "number" })
+
+--- smooth_auxiliary: the same where the system emits a hidden z_t: the particles of the model's own filter, whose
+--- proposals look at y, are drawn backwards with their z, which is what the state has been observed by. Also z [T,
+--- draws, B, auxiliary], paths of it, and log_evidence [B] of that filter. num_particles: the model's unless given.
+function switching_system.smooth_auxiliary(self, b, o)
+  if self.bases.bases.f and self.conditioning == "published" then
+    core.error "smooth: needs conditioning = 'exact'"
+  end
+  local how = { num_particles = o.num_particles, generator = o.generator }
+  local around, f, steps = surroundings(self, b), filter_of(self, b.size, how), {}
+  local total
+  for t = 1, b.steps do
+    local at = at_step(around, t)
+    local increment = taken_in(f, at)
+    total = total and total + increment or increment
+    local state = f.pass.state
+    steps[t] = { s = state.s, z = state.auxiliary, mean = state.mean, cov = state.cov,
+      log_weights = f.pass.machine:log_weights(), y = at.y, input = at,
+      observed = at.seen:broadcast_to { b.size, self.auxiliary } }
+  end
+  local result = rbpf.smoothed(rbpf.rbpf((model_of(self, b.size, how))), steps, o.draws)
+  result.log_evidence = total
+  return result
+end
+
 -- ---- beliefs ----
 
 local function where_active(active, new, old)

@@ -23,8 +23,10 @@
 --- mean           [data]: where the decoder of 0 and 1 or of normals begins. Unless given, the first fit of a new model
 ---                takes the mean of its data; false: its bias is drawn as any other. Without a mean a model of several
 ---                levels may stay where its latents mean nothing
---- activation     "tanh", "relu"...
---- dtype          "float64" or "float32"
+--- activation, dtype   "tanh", "relu"...; "float64" or "float32"
+--- encoder, decoder_network   networks of one's own, as of convolutions (penumbra.models.image_network): rows [N, data
+---                + condition] to [N, 2 latent], means and log variances of the first level (of no ladder); and
+---                rows [N, latent + condition] to [N, data * numbers of the decoder's law]
 ---
 --- The model answers parameters(), state(), load_state(t) as networks do. Kingma & Welling 2014; Rezende, Mohamed &
 --- Wierstra 2014; Burda, Grosse & Salakhutdinov 2016; Soenderby et al. 2016; Sohn, Lee & Yan 2015; Kingma et al. 2016.
@@ -43,11 +45,11 @@ local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local parameters = require "penumbra.parameters"
 local replay = require "penumbra.autodiff.replay"
+local row_network = require "penumbra.models.row_network"
 local saved = require "penumbra.saved"
 local train = require "penumbra.train"
 
 local vae = {}
-
 local beside = hierarchy.beside
 
 -- ---- arguments ----
@@ -473,7 +475,7 @@ local new_options = {
   noise = options.choice("shared", "network"), categories = 2, components = 5,
   posterior = options.choice("gaussian", "flow"), structure = options.choice("backward", "ladder"),
   flow = options.choice("inverse_autoregressive", "planar", "real_nvp"), flows = 4, flow_hidden = 64,
-  mean = options.optional(),
+  mean = options.optional(), encoder = options.any(nil), decoder_network = options.any(nil),
   condition = 0, prior = options.choice("standard", "conditional"), dtype = options.optional "string",
   activation = options.one_of("tanh", nn.activations),
 }
@@ -550,20 +552,24 @@ function vae.vae(given)
     core.error(("vae: posterior 'flow' is for one level of latents, got %d"):format(#latent))
   elseif o.prior == "conditional" and o.condition == 0 then
     core.error "vae: prior 'conditional' needs a condition (its size)"
+  elseif o.encoder and structure == "ladder" then
+    core.error "vae: encoder is for structure 'backward', whose first level it gives"
   end
   local likelihood = decoder.new("vae", o.decoder, latent[1] + o.condition, o.data, {
     hidden = hierarchy.reversed(hidden[1]), activation = o.activation, dtype = o.dtype, noise = o.noise,
-    categories = o.categories, components = o.components })
+    categories = o.categories, components = o.components, own = o.decoder_network })
   if o.mean then
     begin_at(likelihood, o)
   end
   local latents = hierarchy.new { latent = latent, hidden = hidden, inputs = likelihood.encoder_inputs,
     condition = o.condition, conditional_prior = o.prior == "conditional", structure = structure,
-    activation = o.activation, dtype = o.dtype, flow = o.flow, flows = o.flows, flow_hidden = o.flow_hidden }
+    activation = o.activation, dtype = o.dtype, flow = o.flow, flows = o.flows, flow_hidden = o.flow_hidden,
+    first = row_network.new("vae", "encoder", o.encoder, likelihood.encoder_inputs + o.condition, 2 * latent[1],
+      o.dtype) }
   local self = setmetatable({ data = o.data, latent = latent, kind = likelihood.kind, posterior = o.posterior,
     structure = structure, condition = o.condition, dtype = o.dtype, likelihood = likelihood,
     latents = latents }, class)
-  drawn[self] = o.mean == nil and likelihood:bias() + 0 or nil -- a copy
+  drawn[self] = o.mean == nil and likelihood:bias() and likelihood:bias() + 0 or nil -- a copy
   given_to[self] = given
   return self
 end
@@ -587,11 +593,10 @@ saved.restored_by(vae_file, function(path, given)
   local o = saved.joined("restore", found.options, found.asked, given)
   return saved.make("restore", path, function()
     local self = vae.vae(o):load_state(found.parameters)
-    drawn[self] = found.untrained and self.likelihood:bias() + 0 or nil
+    drawn[self] = found.untrained and self.likelihood:bias() and self.likelihood:bias() + 0 or nil
     return self
   end)
 end)
 
 core.namespace("penumbra.models.vae", vae)
-
 return vae

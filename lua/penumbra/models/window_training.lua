@@ -18,11 +18,17 @@
 --- compile     true: steps are captured and replayed
 --- checkpoint  name of a file to which the run is written every `checkpoint_every` iterations (100) and at the end
 --- resume      true: goes on from that file to the same bits as without the break. Without such a file it begins
+--- validate    what is held out: a batch as log_evidence takes it, whose score is minus its loss; or a function of the
+---             table that will be returned, which gives a score, larger is better. It is asked every `validate_every`
+---             iterations (100) and after the last; the parameters of the best score are put back at the end, and the
+---             result has score, scores (a list of {iteration =, score =}), best and best_iteration
+--- patience    looks without a better score after which to stop (never)
 --- on_step   function of the table that will be returned; false stops, and the file is written
 --- progress    true for a line on standard error, or a file
 -- help: pn.models
 local checkpoint = require "penumbra.checkpoint"
 local core = require "penumbra.core"
+local early_stopping = require "penumbra.models.early_stopping"
 local form = require "penumbra.form"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
@@ -61,7 +67,7 @@ local fit_options = {
 }
 
 local function read(self, given)
-  local o = options.check("fit", given, fit_options)
+  local o = options.check("fit", given, options.merged(early_stopping.options, fit_options))
   o.set = type(o.series.windows) == "function" and o.series or nil
   o.all = not o.set and not o.batch_size -- the batch as it is
   o.batch_size = o.batch_size or 50
@@ -87,6 +93,7 @@ local function read(self, given)
     core.error "fit: resume is only used with checkpoint"
   end
   o.seed = o.seed and options.whole("fit", "seed", o.seed, 0)
+  early_stopping.read(self, o)
   return o
 end
 
@@ -146,7 +153,7 @@ local SAME = { "steps", "batch_size", "window", "context", "lr", "decay", "beta1
 
 local function save(o, s, live)
   local run = { iteration = s.iteration, seed = s.seed, seconds = s.seconds,
-    history = core.tensor(s.history, { dtype = "float64" }), options = {} }
+    history = core.tensor(s.history, { dtype = "float64" }), options = {}, selection = early_stopping.state(s) }
   for _, name in ipairs(SAME) do
     run.options[name] = o[name]
   end
@@ -167,9 +174,9 @@ end
 
 local run_form = form.record { net = form.any, optimiser = form.any, generator = form.any, run = form.record {
   iteration = form.whole(0), seed = form.integer, seconds = form.number { least = 0 }, options = form.map(form.any),
-  history = form.tensor { dtype = "float64", shape = { -1 }, finite = true } } }
+  history = form.tensor { dtype = "float64", shape = { -1 }, finite = true }, selection = early_stopping.form } }
 
-local function resumed(o, live)
+local function resumed(self, o, live)
   local function loaded(into)
     local saved, message = checkpoint.load(o.checkpoint, into, { default_generator = false })
     return saved or core.error("fit: resume: " .. tostring(message))
@@ -188,8 +195,9 @@ local function resumed(o, live)
     core.error(("fit: resume: '%s' must have a loss for each iteration"):format(o.checkpoint))
   end
   loaded(live)
-  return { iteration = run.iteration, seed = run.seed, seconds = run.seconds, stopped = false,
-    history = run.history:totable() }
+  local s = { iteration = run.iteration, seed = run.seed, seconds = run.seconds, history = run.history:totable() }
+  s.stopped = early_stopping.resume(self, o, s, run.selection)
+  return s
 end
 
 -- The minibatch of an iteration, by seed and iteration alone.
@@ -209,6 +217,12 @@ local function batch_at(self, o, s, iteration)
   return prepared_batch.read("fit", self, windows)
 end
 
+-- The loss of a batch that is held out, as at the end of training.
+local function held_out_loss(self, b, how)
+  for key, value in pairs(window_training.settings(self, math.huge)) do how[key] = value end
+  return window_training.loss(self, b, how)
+end
+
 local function run(self, o, s, live, bar)
   local step, start = stepper(self, o, live.optimiser, live.generator), core.clock() - s.seconds
   while s.iteration < o.steps and not s.stopped do
@@ -219,7 +233,9 @@ local function run(self, o, s, live, bar)
     if bar then
       bar:step(1, "loss", s.loss)
     end
-    s.stopped = o.on_step ~= nil and o.on_step(s) == false
+    s.stopped = o.validate ~= nil and (k % o.validate_every == 0 or k == o.steps)
+      and early_stopping.look(self, o, s, held_out_loss)
+    s.stopped = o.on_step ~= nil and o.on_step(s) == false or s.stopped
     if o.checkpoint and (k % o.checkpoint_every == 0 or k == o.steps or s.stopped) then
       save(o, s, live)
     end
@@ -232,11 +248,12 @@ function window_training.fit(self, given)
   local optimiser = optim.adam(self:parameters(), { lr = o.lr, beta1 = o.beta1, beta2 = o.beta2, clip_norm = o.clip })
   local seed = o.seed or core.randint(0, 1 << 53, {}):item()
   local live = { net = self, optimiser = optimiser, generator = core.generator(seed):split(0) }
-  local s = o.resume and exists(o.checkpoint) and resumed(o, live)
+  local s = o.resume and exists(o.checkpoint) and resumed(self, o, live)
     or { iteration = 0, seed = seed, seconds = 0, stopped = false, history = {} }
   s.loss = s.history[s.iteration]
   local bar <close> = progress.asked(o.progress, { total = o.steps, done = s.iteration, label = "training" })
   run(self, o, s, live, bar)
+  early_stopping.finish(self, s)
   return s
 end
 

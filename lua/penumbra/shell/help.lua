@@ -1,15 +1,18 @@
 --- Help on everything public: finding and telling the entries of penumbra.shell.help_entries, which are gathered when
 --- help is first asked for.
 -- help: pn, quiet
+local chapters = require "penumbra.shell.chapters"
 local core = require "penumbra.core"
 local help_entries = require "penumbra.shell.help_entries"
 local ideas = require "penumbra.shell.ideas"
+local known_options = require "penumbra.shell.known_options"
 local layout = require "penumbra.layout"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local pn = require "penumbra"
 local pretty = require "penumbra.shell.pretty"
 local svi = require "penumbra.infer.svi"
+local word_search = require "penumbra.shell.word_search"
 local words = require "penumbra.words"
 
 local M = {}
@@ -77,6 +80,33 @@ local function mentioning(word)
   return list
 end
 
+local searched, treated -- indices of the entries and of the manual's sections, made when they are first asked
+
+-- The entries that the words of a question fit best, and how many do.
+local function by_words(question, limit)
+  if not searched then
+    local list = {}
+    for k, e in ipairs(entries()) do
+      local head = e.title .. "\n" .. e.text:match "^[^\n]*"
+      list[k] = { name = e.name, head = head, text = e.text, item = e }
+    end
+    searched = word_search.index(list)
+  end
+  return word_search.find(searched, question, limit)
+end
+
+-- The section of the manual that they fit best, or nil.
+local function section_of(question)
+  if not treated then
+    local list = {}
+    for k, s in ipairs(chapters.list()) do
+      list[k] = { name = s.title, head = s.chapter, text = s.text, item = s }
+    end
+    treated = word_search.index(list)
+  end
+  return word_search.find(treated, question, 1)[1]
+end
+
 ---- telling ----
 
 -- The first sentence, or as much of it as stands before a colon or semicolon.
@@ -111,21 +141,32 @@ local function tell(list)
   return table.concat(parts, "\n\n")
 end
 
--- What belongs to a module, a line each.
-local function contents(prefix)
-  local lines, column, list = {}, 0, {}
-  for _, e in ipairs(entries()) do
-    local rest = e.qualified:sub(1, #prefix + 1) == prefix .. "." and e.qualified:sub(#prefix + 2)
-    if rest and not rest:find "[.:]" then
-      list[#list + 1] = { rest, first_line(e.text) }
-      column = math.max(column, math.min(#rest, 24))
-    end
-  end
-  table.sort(list, function(a, b) return a[1] < b[1] end)
+local function columns(list)
+  local lines, column = {}, 0
+  for _, item in ipairs(list) do column = math.max(column, math.min(#item[1], 24)) end
   for i, item in ipairs(list) do
     lines[i] = layout.fill(item[2], ("  %-" .. column .. "s  "):format(item[1]), (" "):rep(column + 4), width)
   end
   return table.concat(lines, "\n")
+end
+
+-- Where the manual treats it, after a text.
+local function with_section(text, section)
+  if not section then return text end
+  return text .. "\n\n" .. layout.fill("In the manual: " .. chapters.where(section) .. ".", "", "  ", width)
+end
+
+-- What belongs to a module, a line each.
+local function contents(prefix)
+  local list = {}
+  for _, e in ipairs(entries()) do
+    local rest = e.qualified:sub(1, #prefix + 1) == prefix .. "." and e.qualified:sub(#prefix + 2)
+    if rest and not rest:find "[.:]" then
+      list[#list + 1] = { rest, first_line(e.text) }
+    end
+  end
+  table.sort(list, function(a, b) return a[1] < b[1] end)
+  return columns(list)
 end
 
 local function about_module(name)
@@ -153,6 +194,7 @@ Penumbra %s: tensors, gradients, distributions, networks and models for Lua.
 help"matmul" or ?matmul   what one thing does       help(x)     what a value is
 help"pn"                  all functions of pn       help"dist"  what a part has
 help"tasks"               what to call for what     ?censoring  ideas, too
+help"dropout rate"        what has the words        example"gamma"  runs it
 ]]
 
 local function about_all()
@@ -161,7 +203,8 @@ local function about_all()
     if e.kind == "module" then parts[#parts + 1] = e.name end
   end
   table.sort(parts)
-  return overview:format(core.version) .. layout.fill("Parts: " .. table.concat(parts, ", ") .. ".", "", "  ", width)
+  return layout.wrap(overview:format(core.version), "", width)
+    .. layout.fill("Parts: " .. table.concat(parts, ", ") .. ".", "", "  ", width)
 end
 
 -- Least, mean and largest of the numbers of x that are numbers, and how many are not.
@@ -240,27 +283,42 @@ local function some_of(list)
   return table.concat(list, ", ", 1, math.min(#list, 12)) .. (#list > 12 and ", ..." or "")
 end
 
--- What help says of a word that nothing is called by; of a phrase what a part of it is.
+local SHOWN = 8 -- entries that a question of several words finds
+
+-- What help says of a phrase: what a part of it is, and what has its words; nil where nothing has.
+local function about_phrase(phrase)
+  local part, found, many = ideas.of_phrase(phrase), by_words(phrase, SHOWN)
+  if not part and #found == 0 then return nil end
+  local list = {}
+  for k, e in ipairs(found) do list[k] = { e.qualified, first_line(e.text) } end
+  local head = part and layout.fill(("%s: %s (help%q)"):format(part.word, part.text, part.place), "", "  ", width)
+    or ("nothing is called '%s'"):format(phrase)
+  local count = many > SHOWN and ("\n\nThe best of %d with its words:\n"):format(many) or "\n\nWith its words:\n"
+  return with_section(#found > 0 and head .. count .. columns(list) or head, section_of(phrase))
+end
+
+-- What help says of a word that nothing is called by.
 local function about_unknown(name, bare)
-  local part = name:find "%s" and ideas.of_phrase(name)
-  if part then
-    return layout.fill(("%s: %s (help%q)"):format(part.word, part.text, part.place), "", "  ", width)
-  end
+  local phrase = name:find "%s" and about_phrase(name)
+  if phrase then return phrase end
   local guess, parts = near(bare), names_with(bare)
   local only_case = guess and guess:lower() == bare:lower()
   if #parts > 0 and not only_case then
     return layout.fill(("nothing is called '%s'; names with it: %s"):format(name, some_of(parts)), "", "  ", width)
   elseif guess then
-    return ("nothing is called '%s'; did you mean '%s'?"):format(name, guess)
+    return layout.fill(("nothing is called '%s'; did you mean '%s'?"):format(name, guess), "", "  ", width)
   end
   local list = #bare > 2 and mentioning(bare) or {}
-  if #list == 0 then return ("nothing is called '%s'; help() shows the way, help\"tasks\" too"):format(name) end
+  if #list == 0 then
+    local said = "nothing is called '%s'; help() shows the way, help\"tasks\" too"
+    return layout.fill(said:format(name), "", "  ", width)
+  end
   return layout.fill(("nothing is called '%s'; it is mentioned by %s"):format(name, some_of(list)), "", "  ", width)
 end
 
 local function about_name(name)
   local bare = name:gsub("^penumbra$", "pn")
-  if bare == "tasks" then return ideas.tasks:gsub("\n$", "") end
+  if bare == "tasks" then return layout.wrap(ideas.tasks:gsub("\n$", ""), "", width) end
   if bare == "pn" then return "pn, the module penumbra\n\n" .. contents "pn" end
   local p, q = bare:match "kl%s*%(?%s*([%w_]+)%s*,%s*([%w_]+)%s*%)?$"
   if p and is_distribution(p) and is_distribution(q) then return about_divergence(p, q) end
@@ -272,9 +330,10 @@ local function about_name(name)
     return about_unknown(name, bare)
   end
   if found[1].kind == "module" then return about_module(found[1].qualified) end
-  return found[1].name == "kl" and tell(found) .. "\n\n"
+  local text = found[1].name == "kl" and tell(found) .. "\n\n"
     .. layout.wrap(all_divergences(), "", width) or (meaning and meaning .. "\n\n" or "") .. tell(found)
     .. (idea and "\n\n" .. idea or "")
+  return with_section(text, #found == 1 and chapters.about(found[1].qualified) or nil)
 end
 
 -- The qualified names of fields of pn and its parts that are `value`.
@@ -318,6 +377,24 @@ function M.signature(f)
 end
 
 pretty.signature = M.signature
+
+-- Options in how a function is called: "f(path [, {by = "column", ...}])".
+local function options_in(title)
+  local list = {}
+  for braces in (title or ""):gmatch "%b{}" do
+    for name, value in braces:sub(2, -2):gsub("%b{}", "{}"):gmatch "%f[%w_]([%a_][%w_]*)%s*=%s*([^,%]]*)" do
+      list[#list + 1] = { name = name, default = value:find "%S" and value:match "^(.-)%s*$" or nil }
+    end
+  end
+  return #list > 0 and list or nil
+end
+
+--- options(f): the options of the function f of Penumbra's, a list of {name, kind, default, choices, required, doc}, or
+--- nil.
+function M.options(f)
+  local list = known_options.of(f)
+  return list or options_in(M.signature(f))
+end
 
 -- What m is in pn.model(function(m) ... end), to complete its methods.
 M.recorder = model.recorder
@@ -391,10 +468,15 @@ function M.text(...)
   return ("a %s: %s"):format(type(x), pretty.format(x))
 end
 
+--- width(): the columns that help fills: those of the terminal, within reason, or 79.
+function M.width()
+  local seen = io and io.stdout and core.terminal and core.terminal(io.stdout)
+  return seen and math.max(40, math.min(seen - 1, 100)) or WIDTH
+end
+
 -- Calls f with the width of the terminal.
 local function fitted(f, ...)
-  local columns = io and io.stdout and core.terminal and core.terminal(io.stdout)
-  width = columns and math.max(40, math.min(columns - 1, 100)) or WIDTH
+  width = M.width()
   local told = table.pack(pcall(f, ...))
   width = WIDTH
   if not told[1] then error(told[2], 0) end
@@ -423,6 +505,9 @@ function M.variable(name, value) return fitted(about_variable, name, value) end
 function M.help(...)
   print(fitted(M.text, ...))
 end
+
+--- find(name): the entries that a name means, the nearest first.
+function M.find(name) return find(name) end
 
 --- The list of all entries, each with `qualified`, `title`, `kind`, `text`.
 function M.entries() return entries() end

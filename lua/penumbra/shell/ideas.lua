@@ -35,8 +35,8 @@ class weights, imbalance, weighted loss, label smoothing | pn.cross_entropy(logi
   pn.data.class_weights(y), ignore =, smoothing =}) [pn.cross_entropy]
 classification, classifier, softmax | pn.cross_entropy(logits, y), dist.categorical{logits = f}; metrics.accuracy, f1,
   auc, confusion [pn.cross_entropy]
-clustering, kmeans, mixture model, gmm | a mixture: dist.mixture, or labels by m:sample(name, d, {enumerate = true})
-  and p:labels() [pn.dist.mixture]
+clustering, kmeans, mixture model, gmm | pn.models.gaussian_mixture; in a model dist.mixture, or labels by
+  m:sample(name, d, {enumerate = true}) and p:labels() [pn.models.gaussian_mixture]
 cnn, convolution, convolutional | nn.conv2d(in, out, kernel), nn.max_pool2d(2), nn.flatten() [pn.nn.conv2d]
 compile, jit, trace, torchscript | pn.compile(f, {optimiser = opt}) [pn.compile]
 confidence interval, credible interval, hdi, quantile | print(p) has quantiles; p:plot(path, {kind = "forest"});
@@ -103,7 +103,8 @@ ordinal, ordered logit, likert, rating | dist.ordered_logistic(eta, cutpoints) [
 parallel, multiprocessing, threads, distributed | pn.threads(n); chains of pn.nuts run in threads; distributed
   training is not there [pn.threads]
 particle filter, sequential monte carlo, smc | pn.smc.filter of a model written as functions, or of a pn.model [smc]
-pca, dimension reduction, svd | x:svd(), pn.dist.low_rank_multivariate_normal, or a linear autoencoder [pn.svd]
+pca, dimension reduction, svd | x:svd(); pn.models.factor_analysis{data =, latent =, noise = "isotropic"}, with
+  gaps; or a linear autoencoder [pn.models.factor_analysis]
 pickle, serialize, serialise, save model, load model | pn.save, pn.load, m:save(path), pn.restore(path, {...})
   [pn.restore]
 map estimate, maximum a posteriori, mle, maximum likelihood | pn.svi(model, "delta", {data =}); a network by its loss
@@ -181,6 +182,8 @@ reinforcement learning, policy gradient, bandit | not there as environments; inf
 roc, auc, precision recall | metrics.auc, metrics.roc; plot.roc [pn.metrics.roc]
 sde, stochastic differential equation, brownian motion, diffusion | pn.sde, pn.brownian; pn.models.bnsde learns one
   [pn.sde]
+semi supervised, unlabelled data, unlabeled data, few labels | examples/16_semi_supervised.lua: pn.models.vae with the
+  label as its condition, summed out where there is none [pn.models.vae]
 simulation based calibration, sbc | pn.sbc(model, ...) [pn.sbc]
 sparse, sparse matrix | not there: tensors are dense [pn.einsum]
 standardise, standardize, standardization, normalise, normalize, scaling, scaler | pn.data.standardise(x)

@@ -3,6 +3,8 @@
 --- Rauch-Tung-Striebel smoother of x given each path. Internal to penumbra.smc.rbpf.
 ---
 --- What lies ahead of x_t is kept as p(y_{t+1:T}, s_{t+1:T} | x_t, s_t) = exp(-x^T O x / 2 + l^T x) up to a constant.
+--- Where particles carry an observation of their own, z_t of a step, it is drawn along with s_t and stands for y_t:
+--- what y_t says of z_t is the same whatever the past was.
 -- help: none
 local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
@@ -114,35 +116,41 @@ local function log_transition(self, now, later, t, input)
   return law:log_prob(lead:broadcast_to(shape)), now.mean, now.cov
 end
 
--- s_1 ... s_T, each [M, B..., event], drawn from the last to the first.
+-- s_1 ... s_T, each [M, B..., event], drawn from the last to the first; and what was observed along each path, y_t or
+-- the path's own z_t.
 local function draw_paths(self, steps, num)
   local last = steps[#steps]
-  local s = { [#steps] = backward.picked(last.s, draw_first(self, last.log_weights, num)) }
+  local s, seen = {}, {}
+  local function take(t, places)
+    s[t] = backward.picked(steps[t].s, places)
+    seen[t] = steps[t].z and backward.picked(steps[t].z, places) or steps[t].y
+  end
+  take(#steps, draw_first(self, last.log_weights, num))
   local lead = table.move(self.shape, 2, #self.shape, 2, { num })
   local ahead = nothing_ahead(lead, last.mean:size(-1), last.mean:dtype())
   for t = #steps - 1, 1, -1 do
     local now, next = steps[t], steps[t + 1]
     local later = s[t + 1]
     local m = switching.system_at(self, later, t + 1, next.input)
-    if next.y then
-      ahead = take_in(ahead, next.y, m.c, m.d, m.r, next.observed)
+    if seen[t + 1] then
+      ahead = take_in(ahead, seen[t + 1], m.c, m.d, m.r, next.observed)
     end
     ahead = step_back(ahead, m)
     local log_prob, mean, cov = log_transition(self, now, later, t, next.input)
-    s[t] = backward.picked(now.s, draw_second(self, now.log_weights + log_prob + log_overlap(mean, cov, ahead)))
+    take(t, draw_second(self, now.log_weights + log_prob + log_overlap(mean, cov, ahead)))
     if self.coupling then
       local link = switching.link_at(self, s[t], t + 1, next.input)
       ahead = take_in(ahead, later, link.matrix, link.offset, link.cov)
     end
   end
-  return s
+  return s, seen
 end
 
 -- ---- the Gaussian part given a path ----
 
 -- Forward: per step the moments before and after prediction, and after y. before[t] are those of x_t that know of s_{t
 -- + 1}.
-local function filter_path(self, steps, s, mean, cov)
+local function filter_path(self, steps, s, seen, mean, cov)
   local before, after, ahead, systems = {}, {}, {}, {}
   for t, step in ipairs(steps) do
     if t > 1 and self.coupling then
@@ -153,8 +161,8 @@ local function filter_path(self, steps, s, mean, cov)
     local m = switching.system_at(self, s[t], t, step.input)
     mean, cov = core.kalman_predict(mean, cov, m.a, m.b, m.q)
     ahead[t], systems[t] = { mean, cov }, m
-    if step.y then
-      mean, cov = core.kalman_update(mean, cov, step.y, m.c, m.d, m.r, { observed = step.observed })
+    if seen[t] then
+      mean, cov = core.kalman_update(mean, cov, seen[t], m.c, m.d, m.r, { observed = step.observed })
     end
     after[t] = { mean, cov }
   end
@@ -162,8 +170,8 @@ local function filter_path(self, steps, s, mean, cov)
 end
 
 -- m_t + G (m'_{t+1} - m_{t+1|t}), P_t + G (P'_{t+1} - P_{t+1|t}) G^T, G = P_t a^T P_{t+1|t}^-1.
-local function smooth_path(self, steps, s, mean, cov)
-  local before, ahead, after, systems = filter_path(self, steps, s, mean, cov)
+local function smooth_path(self, steps, s, seen, mean, cov)
+  local before, ahead, after, systems = filter_path(self, steps, s, seen, mean, cov)
   local means, covs = {}, {}
   means[#steps], covs[#steps] = after[#steps][1], after[#steps][2]
   for t = #steps - 1, 1, -1 do
@@ -175,14 +183,14 @@ local function smooth_path(self, steps, s, mean, cov)
   return means, covs
 end
 
---- `num` paths s_1 ... s_T [T, M, B..., event] given all observations of `steps` (what a filter kept), and mean and
---- cov of x_1 ... x_T along each of them, [T, M, B..., n] and [T, M, B..., n, n]. mean, cov: of x_0, [..., n], [..., n,
---- n].
+--- `num` paths s_1 ... s_T [T, M, B..., event] given all observations of `steps` (what a filter kept), mean and cov of
+--- x_1 ... x_T along each of them, [T, M, B..., n] and [T, M, B..., n, n], and their own observations z [T, M, B..., p]
+--- where steps have them. mean, cov: of x_0, [..., n], [..., n, n].
 function backward.simulate(self, steps, num, mean, cov)
-  local s = draw_paths(self, steps, num)
+  local s, seen = draw_paths(self, steps, num)
   local lead = table.move(self.shape, 2, #self.shape, 2, { num })
   lead[#lead + 1] = mean:size(-1)
-  local means, covs = smooth_path(self, steps, s, mean:broadcast_to(lead), cov)
+  local means, covs = smooth_path(self, steps, s, seen, mean:broadcast_to(lead), cov)
   for t = 1, #covs do
     lead[#lead] = nil
     lead[#lead + 1] = mean:size(-1)
@@ -190,7 +198,7 @@ function backward.simulate(self, steps, num, mean, cov)
     wide[#wide + 1] = mean:size(-1)
     covs[t] = covs[t]:broadcast_to(wide)
   end
-  return core.stack(s, 1), core.stack(means, 1), core.stack(covs, 1)
+  return core.stack(s, 1), core.stack(means, 1), core.stack(covs, 1), steps[1].z and core.stack(seen, 1) or nil
 end
 
 return backward

@@ -414,13 +414,14 @@ local function matched_draws(means, covs)
   return mean:squeeze(2), (covs + off * off:transpose(-2, -1)):mean(2)
 end
 
-local function smoothed(pass, num)
-  local self = pass.filter
+--- smoothed(f, steps, num, labels): what f:smooth gives of steps that a filter like f has kept, and z, their own
+--- observations, where steps have them.
+function rbpf.smoothed(self, steps, num, labels)
   local mean, cov = prior_of(self)
-  local s, means, covs = backward.simulate(self, pass.steps, num, mean:select(1, 1), cov)
-  local result = { s = s, path_mean = means, path_cov = covs }
+  local s, means, covs, z = backward.simulate(self, steps, num, mean:select(1, 1), cov)
+  local result = { s = s, path_mean = means, path_cov = covs, z = z }
   result.mean, result.cov = matched_draws(means, covs)
-  result.probabilities = pass.labels and one_hot(s, pass.labels, means):mean(2) or nil
+  result.probabilities = labels and one_hot(s, labels, means):mean(2) or nil
   return result
 end
 
@@ -443,7 +444,7 @@ function methods:smooth(given)
   elseif not core.is_tensor(pass.state.s) then
     core.error "rbpf: smooth needs particles that are a tensor, and a transition that gives a distribution"
   end
-  return recording.off(smoothed, pass, o.draws)
+  return recording.off(rbpf.smoothed, self, pass.steps, o.draws, pass.labels)
 end
 
 --- foresee(f, state, t, u): a step without y: the state after it, and mean and covariance of y for each particle.
