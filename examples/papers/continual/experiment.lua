@@ -299,8 +299,8 @@ end
 -- ---- a learner on a stream (streams.lua) ----
 
 --- Methods by name: how a memory is chosen and the Gaussian part updated. The first three are those of the document's
---- table 1, the next two its ablations (figure 8), then other scores, no memory, and one step on all rows of a stream
---- at once (which the caller gives so: streams.whole).
+--- table 1, the next two its ablations (figure 8), then other scores and their ablations, no memory, and one step on
+--- all rows of a stream at once (which the caller gives so: streams.whole).
 experiment.methods = {
   grs = { update = "sites", select = "residual" },
   k_center = { update = "refit", select = "k_center" },
@@ -309,6 +309,8 @@ experiment.methods = {
   grs_refit = { update = "refit", select = "residual" },
   grs_absolute = { update = "sites", select = "residual", score = "absolute" },
   grs_centred = { update = "sites", select = "residual", score = "centred" },
+  grs_absolute_refit = { update = "refit", select = "residual", score = "absolute" },
+  grs_centred_refit = { update = "refit", select = "residual", score = "centred" },
   none = {},
   offline = {},
 }

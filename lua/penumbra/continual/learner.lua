@@ -446,7 +446,7 @@ local function learner_form(found, net)
     past = (found.learn_noise and function(f) return f end or form.optional)(form.tensor { dtype = net.dtype,
       shape = { 2 }, finite = true, least = 0 }),
     forget = form.optional(form.record { name = form.text("bayesian_forgetting", "ornstein_uhlenbeck", "wiener"),
-      parameter = form.text("rate", "stiffness"), value = form.number(), lag = form.number() }) }
+      parameter = form.text("rate", "stiffness", "variance_rate"), value = form.number(), lag = form.number() }) }
 end
 
 -- What the file asks of who loads it.
