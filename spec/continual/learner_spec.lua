@@ -401,8 +401,8 @@ describe("the Gaussian part of a network", function()
     assert.same({ kept_new = 3, kept_old = 0, ages = { 0., 0., 0. } }, report.memory)
   end)
 
-  -- One weight and known noise s: with sites as exact as their draws the printed score of a datum is what its likelihood
-  -- is at w = 0, -log(2 pi s^2) / 2 - y^2 / (2 s^2), whatever x; that of old data counts its weight times, unless
+  -- One weight and known noise s: with sites as exact as their draws the printed score of a datum is its log likelihood
+  -- at w = 0, -log(2 pi s^2) / 2 - y^2 / (2 s^2), whatever x; that of old data counts its weight times, unless
   -- tempered = false. Which five data of the fifteen have the largest sum is found among all 3003 choices.
   for _, case in ipairs { { "residual", true }, { "absolute", true }, { "absolute", false }, { "centred", true } } do
     local kind, tempered = case[1], case[2]

@@ -149,14 +149,14 @@ local function try(name, method, size, lr)
     return result
   end }[1]
   if found then
-    print(("choose %-9s %-15s rate %g, draws %2d, steps %4d and %4d: LML ahead %.4f, bias %.3f"):format(name, method, lr,
-      size.draws, size.first, size.later, found.lml, math.max(found.bias_precision, found.bias_mean)))
+    print(("choose %-9s %-15s rate %g, draws %2d, steps %4d and %4d: LML ahead %.4f, bias %.3f"):format(name, method,
+      lr, size.draws, size.first, size.later, found.lml, math.max(found.bias_precision, found.bias_mean)))
   end
   return found and found.lml or -math.huge
 end
 
 -- Calls f(words) for the words of a text, or for the other value where it is "".
-local function each(text, other)
+local function tried(text, other)
   local list = experiment.words(text)
   return ipairs(#list > 0 and list or { other })
 end
@@ -164,10 +164,10 @@ end
 local function choose(name)
   local own, best, score = reduced[name], nil, -math.huge
   local given = experiment.words(option.try_methods)
-  for _, lr in each(option.try_lr, rate_of(name)) do
-    for _, draws in each(option.try_draws, own.draws) do
-      for _, first in each(option.try_first, own.first) do
-        for _, later in each(option.try_steps, own.later) do
+  for _, lr in tried(option.try_lr, rate_of(name)) do
+    for _, draws in tried(option.try_draws, own.draws) do
+      for _, first in tried(option.try_first, own.first) do
+        for _, later in tried(option.try_steps, own.later) do
           local sum, size = 0, { draws = draws, sites = 1000, first = first, later = later }
           for _, method in ipairs(given) do sum = sum + try(name, method, size, lr) / #given end
           local text = ("rate %g, draws %d, steps %d and %d"):format(lr, draws, first, later)

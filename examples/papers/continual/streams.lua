@@ -1,7 +1,7 @@
 --- The streams of data of this folder's experiments: tables of the UCI repository and MNIST, cut into a first batch
 --- and later ones in random order, with a fifth of the rows held out; and three sets in their order in time, Weather,
 --- Gas and Covertype. Sizes and networks are those of the document's table 2. Files are those of the folder that --data
---- names: uci/{concrete,bostonHousing,energy,yacht,spambase,wine-quality-white,wine-quality-red}.csv.gz, mnist/*-ubyte.gz and
+--- names: uci/{concrete,bostonHousing,energy,yacht,spambase,wine-quality-white,wine-quality-red}.csv.gz, mnist/*.gz and
 --- drift/{noaa_weather,gas_drift_raw_8of10,covtype_first20000}.csv.gz; the target is the last column, of Gas the
 --- second.
 --- Without a folder streams are made up, and say so. It does nothing when it is run by itself.
@@ -139,9 +139,9 @@ end
 --- stream(name, {data = folder or false, seed =, fold =, rows = 400}): {set =, x, y in the order of the stream,
 --- test_x, test_y, inputs, outputs, first, later, num_steps}. Inputs, and targets of regression, are float32 and
 --- standardised by the rows that are not held out. fold, 1 to 5: the stream of seed 0's training rows alone, that fifth
---- of those held out, for choices that may not see test rows. rows: of a made-up set. Sets that drift have no test rows, the
---- order of their files, and are standardised by all of their rows (their inputs, not their classes). Made-up ones come
---- in batches of 40 and 10.
+--- of those held out, for choices that may not see test rows. rows: of a made-up set. Sets that drift have no test
+--- rows, the order of their files, and are standardised by all of their rows (their inputs, not their classes).
+--- Made-up ones come in batches of 40 and 10.
 function streams.stream(name, o)
   local set = assert(streams.sets[name], "no such set: " .. tostring(name))
   local x, y = rows_of(set, o.data, o.rows or 400)

@@ -186,7 +186,7 @@ end
 -- A line for each method: mean, standard deviation, the document's, and the printed and the absolute score's memory
 -- minus it over common seeds; runs that fall.
 local function table_of(write, runs)
-  write "set       memory  method       runs     LML     sd  document          grs - it     absolute - it   fell  by most"
+  write("set       memory  method       runs     LML     sd  document          grs - it     absolute - it   fell  most")
   for _, name in ipairs(names) do
     for _, memory in ipairs(memories_of(name)) do
       local function of(method)
@@ -199,7 +199,7 @@ local function table_of(write, runs)
           local mean, sd = experiment.moments(list)
           local told = folder and memory == streams.sets[name].memory and document[name][method]
           local count, largest = falls(runs, of(method))
-          write("%-9s %6d  %-12s %4d  %6.3f  %5.3f  %8s  %16s  %16s   %4d  %7.2f", name, of(method).memory, method,
+          write("%-9s %6d  %-12s %4d  %6.3f  %5.3f  %8s  %16s  %16s   %4d  %4.2f", name, of(method).memory, method,
             #list, mean, sd, told and ("%.3f"):format(told) or "", method == "grs" and "" or less(grs, values),
             method == "grs_absolute" and "" or less(absolute, values), count, largest)
         end
