@@ -21,9 +21,9 @@ local experiment, streams = dofile(here .. "/experiment.lua"), dofile(here .. "/
 local plot = pn.plot
 
 local option = experiment.options({ data = "", results = "", sets = "energy,concrete", seeds = 4, first_seed = 1,
-  methods = "grs,grs_refit,grs_absolute,grs_absolute_refit,grs_centred,grs_centred_refit,grs_k_center,k_center,random",
-  memories = "15,25", size = "reduced", draws = 10, sites = 5000, first = 2000, later = 1000, predict = 500, lr = 0, activation = "", noise = "",
-  steps = 100000, show = false, part = "1/1", rows = 200 },
+  methods = "grs,grs_refit,grs_absolute,grs_absolute_refit,grs_centred,grs_centred_refit,grs_k_center,k_center,"
+  .. "random", memories = "15,25", size = "reduced", draws = 10, sites = 5000, first = 2000, later = 1000,
+  predict = 500, lr = 0, activation = "", noise = "", steps = 100000, show = false, part = "1/1", rows = 200 },
   { sets = "energy", seeds = 1, memories = "15", draws = 1, sites = 20, first = 10, later = 5, predict = 20, steps = 3,
     rows = 100 })
 local folder = option.data ~= "" and option.data or false
