@@ -27,7 +27,7 @@ local option = experiment.options({ data = "", results = "", sets = "energy,conc
   { sets = "energy", seeds = 1, memories = "15", draws = 1, sites = 20, first = 10, later = 5, predict = 20, steps = 3,
     rows = 100 })
 local folder = option.data ~= "" and option.data or false
-if not folder then print "no --data: streams are made up, which says nothing about the methods" end
+if not folder and not option.show then print "no --data: streams are made up, which says nothing about the methods" end
 
 local names, methods = experiment.words(option.sets), experiment.words(option.methods)
 local memories = experiment.words(option.memories)
@@ -132,7 +132,7 @@ local function over_time(runs, name, memory)
   for _, method in ipairs(methods) do
     local found = experiment.find(runs, { set = name, method = method, memory = memory })
     local at, mean = {}, {}
-    for k = 1, found[1] and #found[1].curve or 0 do
+    for k = 1, found[1] and #(found[1].curve or {}) or 0 do -- a file of results may leave the curves out
       local sum = 0
       for _, record in ipairs(found) do sum = sum + record.curve[k] / #found end
       at[k], mean[k] = k - 1, sum

@@ -35,7 +35,7 @@ local option = experiment.options({ data = "", results = "", sets = "weather,gas
   rows = 400 },
   { sets = "weather", values = 2, memories = 2, runs = 1, steps = 5, rows = 100 })
 local folder = option.data ~= "" and option.data or false
-if not folder then print "no --data: streams are made up, which says nothing about the document's" end
+if not (folder or option.show) then print "no --data: streams are made up, which says nothing about the document's" end
 pn.threads(1)
 
 -- ---- what is swept ----
@@ -74,10 +74,14 @@ local function size_of(name)
     or reduced[name]
 end
 
+local function mixed(name)
+  return option.mixed and name == "gas" and "-mixed" or ""
+end
+
 local function size_text(name, size)
   size = size or size_of(name)
   return ("%d-%d-%d-%d%s%s"):format(size.draws, size.sites, size.first, size.later, experiment.suffix(option),
-    option.mixed and name == "gas" and "-mixed" or "")
+    mixed(name))
 end
 
 -- ---- one run ----
@@ -126,6 +130,34 @@ local function run(job, size, lr, most)
   result.bias_precision, result.bias_mean = precision / math.max(1, steps), mean / math.max(1, steps)
   print(("%s %s %g, memory %d, run %d: %.4f"):format(job.set, job.method, job.value, job.memory, job.run, result.lml))
   return result
+end
+
+-- Mean log probability of each batch by the frequencies of classes: of all rows before, and of the batch before, each
+-- with one row more of every class.
+local function by_frequencies(s)
+  local all, last, of_all, of_last = {}, {}, {}, {}
+  local classes = s.y:max():item() + 1
+  for c = 0, classes - 1 do all[c], last[c] = 1, 1 end
+  for k = 1, math.min(s.num_steps, option.steps) do
+    local _, y = streams.batch(s, k)
+    local n, sum_all, sum_last, score_all, score_last, now = y:numel(), 0, 0, 0, 0, {}
+    for c = 0, classes - 1 do
+      sum_all, sum_last, now[c] = sum_all + all[c], sum_last + last[c], 1
+    end
+    for _, c in ipairs(y:totable()) do
+      score_all, score_last = score_all + math.log(all[c] / sum_all), score_last + math.log(last[c] / sum_last)
+      now[c] = now[c] + 1
+    end
+    of_all[k], of_last[k] = score_all / n, score_last / n
+    for c = 0, classes - 1 do all[c], last[c] = all[c] + now[c] - 1, now[c] end
+  end
+  return of_all, of_last
+end
+
+-- Their record.
+local function frequencies(name)
+  local all, last = by_frequencies(stream_of(name))
+  return { lml = experiment.last_mean(all, 0.5), last = experiment.last_mean(last, 0.5) }
 end
 
 -- ---- draws and steps, by the first quarter of a stream, which no score counts ----
@@ -224,6 +256,8 @@ local function jobs()
           seen[key] = true
         end
       end
+      list[#list + 1] = index == option.first_run and { set = name, method = "frequencies", value = 0, memory = 0,
+        run = 0, size = "0" .. experiment.suffix(option) .. mixed(name), choice = "" } or nil
     end
   end
   return list
@@ -245,28 +279,6 @@ end
 
 local function at_point(by_point, name, point)
   return by_point[key_of { set = name, method = point.method, value = point.value, memory = point.memory }]
-end
-
--- Mean log probability of each batch by the frequencies of classes: of all rows before, and of the batch before, each
--- with one row more of every class.
-local function by_frequencies(s)
-  local all, last, of_all, of_last = {}, {}, {}, {}
-  local classes = s.y:max():item() + 1
-  for c = 0, classes - 1 do all[c], last[c] = 1, 1 end
-  for k = 1, math.min(s.num_steps, option.steps) do
-    local _, y = streams.batch(s, k)
-    local n, sum_all, sum_last, score_all, score_last, now = y:numel(), 0, 0, 0, 0, {}
-    for c = 0, classes - 1 do
-      sum_all, sum_last, now[c] = sum_all + all[c], sum_last + last[c], 1
-    end
-    for _, c in ipairs(y:totable()) do
-      score_all, score_last = score_all + math.log(all[c] / sum_all), score_last + math.log(last[c] / sum_last)
-      now[c] = now[c] + 1
-    end
-    of_all[k], of_last[k] = score_all / n, score_last / n
-    for c = 0, classes - 1 do all[c], last[c] = all[c] + now[c] - 1, now[c] end
-  end
-  return of_all, of_last
 end
 
 local function line_of(write, name, method, point, found, reference)
@@ -325,9 +337,11 @@ local function table_of(write, by_point)
         end
       end
     end
-    local all, last = by_frequencies(stream_of(name))
-    write("%-10s %-42s %8.4f\n%-10s %-42s %8.4f", name, "frequencies of classes so far",
-      experiment.last_mean(all, 0.5), name, "frequencies of the batch before", experiment.last_mean(last, 0.5))
+    local found = at_point(by_point, name, { method = "frequencies", value = 0, memory = 0 })
+    if found then
+      write("%-10s %-42s %8.4f\n%-10s %-42s %8.4f", name, "frequencies of classes so far", found.records[1].lml, name,
+        "frequencies of the batch before", found.records[1].last)
+    end
   end
   write("\nthe best value of each method, which the same scores choose; differences of runs with the same seed")
   for _, name in ipairs(names) do
@@ -432,7 +446,11 @@ end
 
 -- LML of each batch, and the sum of what each method had more than online variational Bayes until then.
 local function over_time(by_point, name)
-  local list, n = compared(by_point, name), stream_of(name).num_steps
+  local list, n = compared(by_point, name), 1
+  for _, item in ipairs(list) do
+    if not item.records[1].ahead then return end -- a file of results may leave the curves out
+    n = #item.records[1].ahead
+  end
   local width = math.max(1, n // 20)
   local left = { title = width > 1 and ("%s: mean of %d steps"):format(name, width // 2 * 2 + 1) or name,
     legend = "below", x_label = "step", y_label = "LML ahead", x_range = { 0, n } }
@@ -469,10 +487,12 @@ local function pictures(by_point)
     times[#times + 1] = left
     times[#times + 1] = right
   end
-  if #times > 0 then
+  if #sweeps > 0 then
     local columns = math.min(#methods, 4)
     experiment.picture(option, "drift", sweeps, { columns = columns, size = { 350 * columns, 300 * math.ceil(#sweeps
       / columns) } })
+  end
+  if #times > 0 then
     experiment.picture(option, "drift_time", times, { columns = math.min(2, #times),
       size = { 1300, 330 * math.ceil(#times / 2) } })
   end
@@ -481,8 +501,9 @@ end
 if option.choose then
   for _, name in ipairs(names) do choose(name) end
 else
-  local runs = experiment.runs { option = option, jobs = jobs(), run = function(job) return run(job) end,
-    order = order }
+  local runs = experiment.runs { option = option, jobs = jobs(), order = order, run = function(job)
+    return job.method == "frequencies" and frequencies(job.set) or run(job)
+  end }
   local by_point = gathered(runs)
   table_of(experiment.report(option, "drift"), by_point)
   pictures(by_point)

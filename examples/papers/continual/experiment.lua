@@ -334,9 +334,11 @@ function experiment.size(streams, name, option)
   return size
 end
 
---- suffix(option): what else tells runs apart: data that are made up, and streams that were to end after so many steps.
+--- suffix(option): what else tells runs apart: data that are made up (--show alone shows what real ones gave), and
+--- streams that were to end after so many steps.
 function experiment.suffix(option)
-  return (option.data ~= "" and "" or "-made-up") .. (option.steps < 100000 and "-first-" .. option.steps or "")
+  return ((option.data ~= "" or option.show) and "" or "-made-up")
+    .. (option.steps < 100000 and "-first-" .. option.steps or "")
 end
 
 --- described(size, choice): both as texts, by which runs are told apart in a file of results.

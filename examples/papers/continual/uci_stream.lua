@@ -30,7 +30,7 @@ local option = experiment.options({ data = "", results = "", sets = "yacht,energ
   { sets = "yacht", seeds = 2, draws = 2, sites = 50, first = 50, later = 10, predict = 20, steps = 3, rows = 100,
     folds = 1, try_lr = "0.02,0.05" })
 local folder = option.data ~= "" and option.data or false
-if not folder then print "no --data: streams are made up, which says nothing about the methods" end
+if not folder and not option.show then print "no --data: streams are made up, which says nothing about the methods" end
 
 -- ---- one run ----
 
@@ -197,7 +197,7 @@ local function table_of(write, runs)
         local values, list = by_seed(runs, of(method))
         if #list > 0 then
           local mean, sd = experiment.moments(list)
-          local told = folder and memory == streams.sets[name].memory and document[name][method]
+          local told = (folder or option.show) and memory == streams.sets[name].memory and document[name][method]
           local count, largest = falls(runs, of(method))
           write("%-9s %6d  %-12s %4d  %6.3f  %5.3f  %8s  %16s  %16s   %4d  %4.2f", name, of(method).memory, method,
             #list, mean, sd, told and ("%.3f"):format(told) or "", method == "grs" and "" or less(grs, values),
@@ -222,7 +222,7 @@ local function over_time(runs, name, memory)
   for _, method in ipairs(methods) do
     local found = experiment.find(runs, { set = name, method = method, memory = without[method] and 0 or memory })
     local at, mean, low, high = {}, {}, {}, {}
-    for k = 1, found[1] and #found[1].curve or 0 do
+    for k = 1, found[1] and #(found[1].curve or {}) or 0 do -- a file of results may leave the curves out
       local values = {}
       for _, record in ipairs(found) do values[#values + 1] = record.curve[k] end
       local m, _, e = experiment.moments(values)
@@ -238,7 +238,7 @@ local function over_time(runs, name, memory)
     end
   end
   marks.x_range = { 0, steps }
-  return plot.panel(marks)
+  return #marks > 0 and plot.panel(marks)
 end
 
 -- LML of the last tenth with one standard error; what has no memory, a level.
@@ -271,10 +271,11 @@ local function pictures(runs)
   for _, name in ipairs(names) do
     local list = memories_of(name)
     if #experiment.find(runs, { set = name }) > 0 then
-      panels[#panels + 1] = over_time(runs, name, list[(#list + 1) // 2])
+      panels[#panels + 1] = over_time(runs, name, list[(#list + 1) // 2]) or nil
       panels[#panels + 1] = #list > 1 and over_memory(runs, name) or nil
     end
   end
+  if #panels == 0 then return end
   local columns = math.min(2, #panels)
   experiment.picture(option, "uci_stream", panels, { columns = columns, size = { 560 * columns,
     420 * math.ceil(#panels / math.max(1, columns)) } })
