@@ -193,6 +193,42 @@ local function newton(q, p, x, y)
   return step((q.precision_mean / q.precision):item(), q.precision:log():item() * -0.5), step(0, 0)
 end
 
+describe("a learner's optimiser", function()
+  -- Adam's first step is the rate in every parameter, whatever the gradient: counted in the prior's deviations it is
+  -- that many of them.
+  it("counts means in weights, or in the prior's standard deviations", function()
+    local x, y = stream(2, 6)
+    for _, dtype in ipairs { "float64", "float32" } do
+      for _, prior_units in ipairs { false, true } do
+        local net = nn.sequential { nn.linear(2, 3, { dtype = dtype }), nn.tanh(), nn.linear(3, 1, { dtype = dtype }) }
+        local deviation = pn.concatenate({ pn.full({ 6 }, 0.5), pn.full({ 3 }, 2), pn.full({ 3 }, 3), pn.ones { 1 } },
+          1)
+        local function means(steps, lr)
+          local learner = continual.learner { network = net, likelihood = "normal", noise = NOISE, seed = 4,
+            prior = function(name, p)
+              local of = { ["1.weight"] = 0.5, ["1.bias"] = 2, ["3.weight"] = 3, ["3.bias"] = 1 }
+              return pn.dist.normal(p:zeros_like(), of[name])
+            end, steps = { first = steps }, optimiser = { lr = lr, prior_units = prior_units } }
+          learner:observe(x:to(dtype), y:to(dtype))
+          return learner.projection.precision_mean / learner.projection.precision
+        end
+        local moved = (means(1, 0.1) - means(1, 1e-9)):abs()
+        close((prior_units and deviation or deviation * 0 + 1) * 0.1, moved, 1e-5, dtype)
+      end
+    end
+  end)
+
+  it("finds the same optimum in either", function()
+    local x, y = stream(1, 12)
+    local precision, precision_mean = exact(x, y)
+    precision = precision - 1 + 1 / 4 -- exact has the prior N(0, 1)
+    local learner = linear(1, { optimiser = { lr = 0.1, beta2 = 0.999, prior_units = true }, prior = 2 })
+    learner:observe(x, y)
+    close(precision, learner.posterior.precision, 1e-3)
+    close(precision_mean, learner.posterior.precision_mean, 1e-3)
+  end)
+end)
+
 describe("a stream of a logistic weight", function()
   it("is where the ELBO of each batch is flat, by quadrature", function()
     local g = pn.generator(5)

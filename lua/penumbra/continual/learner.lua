@@ -41,8 +41,9 @@
 ---                pn.continual.sites can make them so (`antithetic` there)
 ---   steps        {first = 2000, later = 1000, second =}: of the optimisation at the first and at later batches;
 ---                second, by default as many, where a batch has a second optimisation ("refit")
----   optimiser    {lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99}: Adam; the rate falls geometrically to
----                lr * final
+---   optimiser    {lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99, prior_units = false}: Adam; the rate falls
+---                geometrically to lr * final. prior_units: means are counted in the prior's standard deviations, so
+---                that one rate suits layers of any width
 ---   start        where the optimisation begins: "previous", the projection before; "predecessor", the Gaussian part
 ---                after forgetting; "initial", drawn as at first
 ---   estimator    of the sites, "reparametrised" or "hessian" (pn.help "penumbra.continual.sites")
@@ -97,7 +98,7 @@ local inner = {
     score = options.choice("residual", "absolute", "centred"), tempered = true },
   draws = { train = 10, sites = 10000, predict = 500 },
   steps = { first = 2000, later = 1000, second = options.optional "number" },
-  optimiser = { lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99 },
+  optimiser = { lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99, prior_units = false },
   guard = { floor = 1e-3, unconverged = 0.5 },
   noise = { learn = true, initial = 0.1 },
 }
@@ -223,7 +224,8 @@ local function engine(o, net, learn_noise, mean, scale)
     final = o.optimiser.final, start = o.start, estimator = o.estimator, guard = o.guard, seed = o.seed,
     progress = o.progress, options = o, learn_noise = learn_noise, prior_mean = mean, prior_scale = scale,
     initial = initial_draws(mean, scale, o.initial, net.dtype) }
-  local how = { draws = o.draws.train, betas = { o.optimiser.beta1, o.optimiser.beta2 } }
+  local how = { draws = o.draws.train, betas = { o.optimiser.beta1, o.optimiser.beta2 },
+    unit = o.optimiser.prior_units and scale or nil }
   local fixed = projection.new(model, how)
   how.learn_noise = learn_noise
   self.runner = learn_noise and projection.new(model, how) or fixed
