@@ -21,8 +21,8 @@ function projection.new(model, o)
   local how = { dtype = model.net.dtype }
   local function vector() return core.param(core.zeros({ model.net.size }, how)) end
   local unit = o.unit and o.unit:to(model.net.dtype)
-  local self = { model = model, learn_noise = o.learn_noise, unit = unit, generator = core.generator(0), mean = vector(),
-    log_scale = vector() }
+  local self = { model = model, learn_noise = o.learn_noise, unit = unit, generator = core.generator(0),
+    mean = vector(), log_scale = vector() }
   local list = { self.mean, self.log_scale }
   if o.learn_noise then
     self.log_noise = core.param(core.zeros({}, how))
