@@ -316,13 +316,14 @@ experiment.methods = {
 }
 
 --- choice(streams, name, option): the settings of a set that the document leaves open, streams.chosen, but for what
---- option.lr (not 0), .activation and .noise (not "") say.
+--- option.lr (not 0), .activation and .noise (not "") and .prior_units say.
 function experiment.choice(streams, name, option)
   local c = {}
   for key, value in pairs(streams.chosen[name]) do c[key] = value end
   c.lr = option.lr > 0 and option.lr or c.lr
   c.activation = option.activation ~= "" and option.activation or c.activation
   if c.noise and option.noise ~= "" then c.noise = tonumber(option.noise) or option.noise end
+  c.prior_units = option.prior_units
   return c
 end
 
@@ -344,8 +345,8 @@ end
 --- described(size, choice): both as texts, by which runs are told apart in a file of results.
 function experiment.described(size, choice)
   return ("%d-%d-%d-%d"):format(size.draws, size.sites, size.first, size.later)
-    .. (size.predict == 500 and "" or "-" .. size.predict), ("%s-%g-%s"):format(choice.activation, choice.lr,
-    tostring(choice.noise or ""))
+    .. (size.predict == 500 and "" or "-" .. size.predict), ("%s-%g-%s%s"):format(choice.activation, choice.lr,
+    tostring(choice.noise or ""), choice.prior_units and "-prior_units" or "")
 end
 
 --- network(inputs, hidden, outputs, activation [, dtype]): linear layers with the activation between them.
@@ -356,8 +357,8 @@ function experiment.network(inputs, hidden, outputs, activation, dtype)
 end
 
 --- learner(stream, {method =, memory =, seed =, size =, choice =, forget =}): a pn.continual.learner for the stream.
---- size: {draws =, sites =, first =, later =, predict =}; choice: {activation =, lr =, noise =}, noise a number or
---- "learned".
+--- size: {draws =, sites =, first =, later =, predict =}; choice: {activation =, lr =, noise =, prior_units =}, noise
+--- a number or "learned".
 function experiment.learner(stream, o)
   local method, set, size, choice = experiment.methods[o.method], stream.set, o.size, o.choice
   local noise = set.likelihood == "normal" and (choice.noise == "learned" and { learn = true, initial = 0.3 }
@@ -368,7 +369,7 @@ function experiment.learner(stream, o)
     memory = method.select and o.memory > 0 and { size = o.memory, select = method.select,
       score = method.score } or nil,
     update = method.update, draws = { train = size.draws, sites = size.sites, predict = size.predict or 500 },
-    steps = { first = size.first, later = size.later }, optimiser = { lr = choice.lr },
+    steps = { first = size.first, later = size.later }, optimiser = { lr = choice.lr, prior_units = choice.prior_units },
   }
 end
 

@@ -12,8 +12,8 @@
 ---     penumbra uci_stream.lua --data FOLDER --sets mnist --images 100        pictures of MNIST's memory of that size
 ---
 --- A run that the file of results has is not made again; `--part 1/2` and `--part 2/2` share the runs between two
---- processes. Further methods: those of ablation.lua, other scores (grs_absolute, grs_centred), and learning from all
---- training rows in one step (offline), which no stream should beat. Draws, sites (draws for sites), first and later
+--- processes. Further methods: those of ablation.lua, the score's size and the centred score (grs_absolute,
+--- grs_centred), and learning from all training rows in one step (offline), which no stream should beat. Draws, sites (draws for sites), first and later
 --- (steps of the optimisation) are a reduced size; the document's, in streams.lua, is about 1000 times as much work. It
 --- writes uci_stream.txt, a table with paired differences, and uci_stream.svg.
 --- Results, and what the document leaves open, are on README.md.
@@ -23,10 +23,11 @@ local experiment, streams = dofile(here .. "/experiment.lua"), dofile(here .. "/
 local plot = pn.plot
 
 local option = experiment.options({ data = "", results = "", sets = "yacht,energy,boston,concrete",
-  methods = "grs,k_center,random,none", seeds = 16, first_seed = 1, memories = "table", size = "reduced", draws = 10,
-  sites = 5000, first = 2000, later = 1000, predict = 500, lr = 0, noise = "", activation = "", steps = 100000,
-  choose = false, folds = 2, try_lr = "0.005,0.01,0.02,0.05,0.1", try_noise = "", try_methods = "grs,grs_absolute,"
-  .. "k_center,random", show = false, images = 0, part = "1/1", rows = 200 },
+  methods = "grs,grs_absolute,grs_centred,k_center,random,none,offline", seeds = 16, first_seed = 1,
+  memories = "table", size = "reduced", draws = 10, sites = 5000, first = 2000, later = 1000, predict = 500, lr = 0,
+  noise = "", activation = "", prior_units = false, steps = 100000, choose = false, folds = 2,
+  try_lr = "0.005,0.01,0.02,0.05,0.1", try_noise = "", try_methods = "grs,grs_absolute,k_center,random", show = false,
+  images = 0, part = "1/1", rows = 200 },
   { sets = "yacht", seeds = 2, draws = 2, sites = 50, first = 50, later = 10, predict = 20, steps = 3, rows = 100,
     folds = 1, try_lr = "0.02,0.05" })
 local folder = option.data ~= "" and option.data or false
