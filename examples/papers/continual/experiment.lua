@@ -357,8 +357,8 @@ function experiment.network(inputs, hidden, outputs, activation, dtype)
 end
 
 --- learner(stream, {method =, memory =, seed =, size =, choice =, forget =}): a pn.continual.learner for the stream.
---- size: {draws =, sites =, first =, later =, predict =}; choice: {activation =, lr =, noise =, prior_units =}, noise
---- a number or "learned".
+--- size: {draws =, sites =, first =, later =, predict =}; choice: {activation =, lr =, noise =, prior_units =}, where
+--- noise is a number or "learned".
 function experiment.learner(stream, o)
   local method, set, size, choice = experiment.methods[o.method], stream.set, o.size, o.choice
   local noise = set.likelihood == "normal" and (choice.noise == "learned" and { learn = true, initial = 0.3 }

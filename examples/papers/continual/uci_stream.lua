@@ -1,22 +1,22 @@
 --- Learning tables of data batch by batch, with memories chosen in several ways (Kurle et al. 2020, section 6.1, table
---- 1, figures 4, 7 and 9): Gaussian residual scoring (grs) beside variational continual learning with k_center and
---- random memories, and no memory (none). A fifth of the rows is held out; a first batch, then small ones
---- (streams.lua); the mean log predictive density of the held-out rows after each step, and its mean over the last
---- tenth of the steps.
+--- 1, figures 4, 7 and 9): Gaussian residual scoring by the score as printed, its size and the centred one (grs,
+--- grs_absolute, grs_centred) beside variational continual learning with k_center and random memories, no memory (none)
+--- and all training rows in one step (offline), which no stream should beat; further those of ablation.lua. A fifth of
+--- the rows is held out; a first batch, then small ones (streams.lua); the mean log predictive density of the held-out
+--- rows after each step, and its mean over the last tenth of the steps.
 ---
 ---     penumbra uci_stream.lua --data FOLDER --results runs.txt [--sets yacht,energy] [--seeds 16]
 ---     penumbra uci_stream.lua --data FOLDER --results runs.txt --memories all --sets energy,yacht --seeds 4
----     penumbra uci_stream.lua --data FOLDER --results runs.txt --show        tables and pictures of what there is
----     penumbra uci_stream.lua --data FOLDER --size document ...              the document's draws and steps
----     penumbra uci_stream.lua --data FOLDER --choose                         what the document leaves open
----     penumbra uci_stream.lua --data FOLDER --sets mnist --images 100        pictures of MNIST's memory of that size
+---     penumbra uci_stream.lua --results runs.txt --show                   tables and pictures of what there is
+---     penumbra uci_stream.lua --data FOLDER --size document ...           the document's draws and steps
+---     penumbra uci_stream.lua --data FOLDER --results chosen.txt --choose --try_noise 0.1,0.2     what it leaves open
+---     penumbra uci_stream.lua --data FOLDER --sets mnist --images 100     pictures of MNIST's memory of that size
 ---
 --- A run that the file of results has is not made again; `--part 1/2` and `--part 2/2` share the runs between two
---- processes. Further methods: those of ablation.lua, the score's size and the centred score (grs_absolute,
---- grs_centred), and learning from all training rows in one step (offline), which no stream should beat. Draws, sites (draws for sites), first and later
---- (steps of the optimisation) are a reduced size; the document's, in streams.lua, is about 1000 times as much work. It
---- writes uci_stream.txt, a table with paired differences, and uci_stream.svg.
---- Results, and what the document leaves open, are on README.md.
+--- processes. Draws, sites (draws for sites), first and later (steps of the optimisation) are a reduced size; the
+--- document's, in streams.lua, is about 1000 times as much work. It writes uci_stream.txt, a table with paired
+--- differences and with the runs that `fell`, in which a step lowered the score by 0.3 or more (`most`: the largest
+--- such fall), and uci_stream.svg. Results, and what the document leaves open, are on README.md.
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local pn = require "penumbra"
 local experiment, streams = dofile(here .. "/experiment.lua"), dofile(here .. "/streams.lua")
