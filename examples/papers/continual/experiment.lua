@@ -369,7 +369,8 @@ function experiment.learner(stream, o)
     memory = method.select and o.memory > 0 and { size = o.memory, select = method.select,
       score = method.score } or nil,
     update = method.update, draws = { train = size.draws, sites = size.sites, predict = size.predict or 500 },
-    steps = { first = size.first, later = size.later }, optimiser = { lr = choice.lr, prior_units = choice.prior_units },
+    steps = { first = size.first, later = size.later },
+    optimiser = { lr = choice.lr, prior_units = choice.prior_units },
   }
 end
 
