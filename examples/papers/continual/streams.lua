@@ -127,8 +127,8 @@ local function places(list, from, to)
   return list:slice(1, from, to)
 end
 
--- Of training rows the k-th fifth is held out, of 5; the stream begins behind it.
-local function folded(train, k)
+--- folded(train, k): of places of training rows those without the k-th fifth, beginning behind it, and that fifth.
+function streams.folded(train, k)
   local kept = train:numel()
   local from, to = (k - 1) * kept // 5, k * kept // 5
   local rest = { to < kept and places(train, to + 1, kept) or nil }
@@ -154,7 +154,7 @@ function streams.stream(name, o)
     local order = pn.randperm(n, { generator = pn.generator(5000 + (o.fold and 0 or o.seed)) })
     local held = n // 5
     local train, test = places(order, held + 1, n), places(order, 1, held)
-    if o.fold then train, test = folded(train, o.fold) end
+    if o.fold then train, test = streams.folded(train, o.fold) end
     local own_x = standard(x:take(1, train), name == "mnist")
     s.x, s.test_x = own_x(x:take(1, train)):to "float32", own_x(x:take(1, test)):to "float32"
     s.y, s.test_y = y:take(1, train), y:take(1, test)
