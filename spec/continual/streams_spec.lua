@@ -46,8 +46,8 @@ end)
 
 describe("a kept run", function()
   it("is told apart by its number of steps, its data and the units of its means", function()
-    local option = { data = "folder", steps = 100000, lr = 0, activation = "", noise = "", draws = 2, sites = 3, first = 4,
-      later = 5, predict = 500, size = "reduced" }
+    local option = { data = "folder", steps = 100000, lr = 0, activation = "", noise = "", draws = 2, sites = 3,
+      first = 4, later = 5, predict = 500, size = "reduced" }
     local function key(more)
       local own = {}
       for name, value in pairs(option) do own[name] = value end
