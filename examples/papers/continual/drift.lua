@@ -48,9 +48,10 @@ local ends = {
 }
 for _, e in pairs(ends) do e.wiener_variance = e.wiener end -- the same axis, read as sigma_diff^2 / sigma_0^2
 
--- What --choose found enough of: draws and steps of the optimisation, and draws for sites; and its rate.
+-- What --choose found enough of: draws and steps of the optimisation, and draws for sites; and rates, Weather's alone
+-- chosen by it.
 local reduced = {
-  weather = { draws = 2, sites = 1000, first = 1000, later = 100, lr = 0.05 },
+  weather = { draws = 2, sites = 1000, first = 1000, later = 100, lr = 0.005 },
   gas = { draws = 8, sites = 1000, first = 500, later = 400, lr = 0.05 },
   covertype = { draws = 4, sites = 1000, first = 1000, later = 240, lr = 0.05 },
 }
@@ -169,13 +170,12 @@ end
 local order = { "set", "method", "value", "memory", "run", "size", "choice", "lml", "minutes" }
 
 local function try(name, method, size, lr)
-  local stream, memory = stream_of(name), memories[method]
-  local steps = math.max(2, math.min(20, stream.num_steps // 4))
+  local memory = memories[method]
   local job = { set = name, method = method, value = memory and ends[name].with_memory or 0,
-    memory = memory and stream.set.memory or 0, run = 1, quarter = steps, size = size_text(name, size),
+    memory = memory and streams.sets[name].memory or 0, run = 1, part = "quarter", size = size_text(name, size),
     choice = choice_text(lr) }
   local found = experiment.runs { option = option, jobs = { job }, order = order, run = function(own)
-    local result = run(own, size, lr, steps)
+    local result = run(own, size, lr, math.max(2, math.min(20, stream_of(name).num_steps // 4)))
     table.remove(result.ahead, 1)
     result.lml = experiment.last_mean(result.ahead, 1)
     return result

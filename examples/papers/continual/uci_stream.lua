@@ -15,8 +15,9 @@
 --- A run that the file of results has is not made again; `--part 1/2` and `--part 2/2` share the runs between two
 --- processes. Draws, sites (draws for sites), first and later (steps of the optimisation) are a reduced size; the
 --- document's, in streams.lua, is about 1000 times as much work. It writes uci_stream.txt, a table with paired
---- differences and with the runs that `fell`, in which a step lowered the score by 0.3 or more (`most`: the largest
---- such fall), and uci_stream.svg. Results, and what the document leaves open, are on README.md.
+--- differences, the score after the first batch (`begin`) and the runs that `fell`, in which a step lowered the score
+--- by 0.3 or more (`most`: the largest such fall), and uci_stream.svg. Results, and what the document leaves open, are
+--- on README.md.
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local pn = require "penumbra"
 local experiment, streams = dofile(here .. "/experiment.lua"), dofile(here .. "/streams.lua")
@@ -59,7 +60,7 @@ local function run(job)
     if pictured and (k - 1) % 25 == 0 and k > 1 and k <= 101 then draw_memory(k - 1, learner) end
   end })
   result.lml, result.ahead = experiment.last_mean(result.curve, 0.1), nil
-  result.fall = largest_fall(result.curve)
+  result.fall, result.begin = largest_fall(result.curve), result.curve[1]
   print(("%s %s, memory %d, seed %d%s: %.4f"):format(job.set, job.method, job.memory, job.seed,
     job.fold and ", fold " .. job.fold or "", result.lml))
   return result
@@ -171,38 +172,45 @@ end
 -- mean +- standard error of the first's scores less the second's over common seeds, or nothing.
 local function less(a, b)
   local difference, deviation, pairs_of = experiment.paired(a, b)
-  return a ~= b and pairs_of > 0 and ("%.3f +- %.3f"):format(difference, deviation) or ""
+  return pairs_of > 0 and ("%.3f +- %.3f"):format(difference, deviation) or ""
 end
 
--- Of the runs of a job: how many have a step that lowers the score by 0.3 or more, and the largest fall.
+-- Of the runs of a job: how many have a step that lowers the score by 0.3 or more, the largest fall, and the mean score
+-- after the first batch.
 local function falls(runs, job)
-  local count, largest = 0, 0
-  for _, record in ipairs(experiment.find(runs, job)) do
+  local count, largest, list = 0, 0, {}
+  for k, record in ipairs(experiment.find(runs, job)) do
     local fall = record.fall or largest_fall(record.curve)
     count, largest = count + (fall >= 0.3 and 1 or 0), math.max(largest, fall)
+    list[k] = record.begin or record.curve[1] -- a file of results may have the first score alone
   end
-  return count, largest
+  return count, largest, (experiment.moments(list))
 end
 
--- A line for each method: mean, standard deviation, the document's, and the printed and the absolute score's memory
--- minus it over common seeds; runs that fall.
+-- A line for each method: mean, standard deviation, the document's, and each score's memory minus it over common seeds;
+-- runs that fall.
 local function table_of(write, runs)
-  write("set       memory  method       runs     LML     sd  document          grs - it     absolute - it   fell  most")
+  local header = { "set", "memory", "method", "runs", "LML", "sd", "document", "grs - it", "absolute - it",
+    "centred - it", "begin", "fell", "most" }
+  write("%-8s %6s %-12s %4s %7s %6s %8s %17s %17s %17s %7s %5s %5s", table.unpack(header))
   for _, name in ipairs(names) do
     for _, memory in ipairs(memories_of(name)) do
       local function of(method)
         return { set = name, method = method, memory = without[method] and 0 or memory }
       end
-      local grs, absolute = by_seed(runs, of "grs"), by_seed(runs, of "grs_absolute")
+      local scored, cells = { "grs", "grs_absolute", "grs_centred" }, {}
       for _, method in ipairs(methods) do
         local values, list = by_seed(runs, of(method))
         if #list > 0 then
           local mean, sd = experiment.moments(list)
           local told = (folder or option.show) and memory == streams.sets[name].memory and document[name][method]
-          local count, largest = falls(runs, of(method))
-          write("%-9s %6d  %-12s %4d  %6.3f  %5.3f  %8s  %16s  %16s   %4d  %4.2f", name, of(method).memory, method,
-            #list, mean, sd, told and ("%.3f"):format(told) or "", method == "grs" and "" or less(grs, values),
-            method == "grs_absolute" and "" or less(absolute, values), count, largest)
+          local count, largest, first = falls(runs, of(method))
+          for k, other in ipairs(scored) do
+            cells[k] = method == other and "" or less(by_seed(runs, of(other)), values)
+          end
+          write("%-8s %6d %-12s %4d %7.3f %6.3f %8s %17s %17s %17s %7.3f %5d %5.2f", name, of(method).memory, method,
+            #list, mean, sd, told and ("%.3f"):format(told) or "", cells[1], cells[2], cells[3], first,
+            count, largest)
         end
       end
     end
