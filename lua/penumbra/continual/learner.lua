@@ -29,8 +29,9 @@
 ---   memory       nil: none. {size =, select = "residual", score = "residual", tempered = true}:
 ---                  select     "residual" keeps the data of the largest scores (pn.continual.scores), "k_center" and
 ---                             "random" do as they say
----                  score      "residual", as printed; "absolute"; or "centred", which for regression remembers
----                             better (measured in examples/papers/continual/uci_stream.lua)
+---                  score      "residual", as printed, which may keep what says least of the weights; "absolute", its
+---                             size, which keeps data near a boundary; or "centred", which for regression remembers
+---                             best (measured in examples/papers/continual/README.md)
 ---                  tempered   whether scores of old data are those of their tempered likelihoods, as printed
 ---   update       "sites": the Gaussian part by sites of single data (equations 9a, 9b). "refit": fitted to the data
 ---                that left, which with "k_center" and "random" is variational continual learning: the memory is
