@@ -36,8 +36,8 @@ function continual.ornstein_uhlenbeck(given)
   return adaptation.ornstein_uhlenbeck(given)
 end
 
---- wiener{rate =, lag = 1}: weights diffuse freely: variance v + rate^2 v0 t / lag, v0 the prior's. The mean stays, and
---- nothing returns to the prior. No memory.
+--- wiener{rate =, lag = 1} or {variance_rate =, lag = 1}: weights diffuse freely: variance v + rate^2 v0 t / lag, or
+--- v + variance_rate v0 t / lag, v0 the prior's. The mean stays, and nothing returns to the prior. No memory.
 function continual.wiener(given)
   return adaptation.wiener(given)
 end

@@ -130,6 +130,7 @@
 ---     log_likelihood log of the probability of data
 ---     log_constant   log of a bound on an exponential moment, or how it is chosen
 ---     rate           of dropout, of a gamma law, of forgetting
+---     variance_rate  of a diffusion: the variance that it adds in a time, over the prior's
 ---     evidence       how outputs become concentrations, by name; limit: where they are cut
 ---     limit          see evidence
 ---     bound          of what, by name; bound_options: what it takes beside

@@ -51,6 +51,8 @@ describe("adaptation", function()
     end
     local mean, scale = after(continual.wiener { rate = 0.5, lag = 2 }, 2, 0.1, 3, dist.normal(7, 4))
     near(2, mean) near(0.01 + 0.5 ^ 2 * 16 * 1.5, scale ^ 2)
+    mean, scale = after(continual.wiener { variance_rate = 0.5, lag = 2 }, 2, 0.1, 3, dist.normal(7, 4))
+    near(2, mean) near(0.01 + 0.5 * 16 * 1.5, scale ^ 2)
   end)
 
   for name, operator in pairs(operators) do
@@ -114,6 +116,12 @@ describe("adaptation", function()
     assert.matches("rate must be at least 0 and below 1, got 1",
       message_of(continual.bayesian_forgetting, { rate = 1 }))
     assert.matches("lag must be positive", message_of(continual.wiener, { rate = 1, lag = 0 }))
+    assert.matches("wiener: one of rate and variance_rate must be given, got neither",
+      message_of(continual.wiener, { lag = 1 }))
+    assert.matches("wiener: one of rate and variance_rate must be given, got both",
+      message_of(continual.wiener, { rate = 1, variance_rate = 1 }))
+    assert.matches("wiener: variance_rate must be a number from 0 on, got %-1",
+      message_of(continual.wiener, { variance_rate = -1 }))
     assert.matches("option 'stiffness' is required", message_of(continual.ornstein_uhlenbeck, {}))
     local full = dist.multivariate_normal { loc = pn.zeros { 2 }, covariance_matrix = pn.eye(2) }
     assert.matches("q must have a precision for each weight", message_of(forget.apply, forget, full, full, 1))

@@ -194,6 +194,8 @@ describe("a file", function()
     local targets = {}
     for k, x in ipairs(xs) do targets[k] = pn.concatenate({ x, x:slice(2, 1, 1) }, 2):sin() end
     for _, case in ipairs { { {} }, { { memory = false, forget = continual.wiener { rate = 0.2, lag = 3 } } },
+      { { memory = false, forget = continual.wiener { variance_rate = 0.2, lag = 3 }, prior = 0.5,
+        optimiser = { prior_units = true } } },
       { { likelihood = "normal", noise = { learn = true, initial = 0.3 }, network = network "float32" } },
       { { likelihood = own, update = "refit", memory = { size = 3, select = "random" } } } } do
       local more = case[1]

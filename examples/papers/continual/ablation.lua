@@ -1,7 +1,8 @@
 --- What the two parts of Gaussian residual scoring do alone (Kurle et al. 2020, appendix A.1, figure 8), on Energy and
 --- Concrete as in uci_stream.lua: the method whole (grs), with a k-center memory in place of its own (grs_k_center),
---- with its memory but the Gaussian part fitted anew to the data that left it (grs_refit); and variational continual
---- learning with k-center and random memories (k_center, random). Memories of 15 and 25.
+--- with its memory but the Gaussian part fitted anew to the data that left it (grs_refit); the same with memories by
+--- the absolute and the centred score; and variational continual learning with k-center and random memories (k_center,
+--- random).
 ---
 ---     penumbra ablation.lua --data FOLDER --results runs.txt [--sets energy,concrete] [--seeds 4] [--memories 15,25]
 ---     penumbra ablation.lua --data FOLDER --memories 5,10,15,20,25 --seeds 16 --size document      the document's
@@ -20,13 +21,13 @@ local experiment, streams = dofile(here .. "/experiment.lua"), dofile(here .. "/
 local plot = pn.plot
 
 local option = experiment.options({ data = "", results = "", sets = "energy,concrete", seeds = 4, first_seed = 1,
-  methods = "grs,grs_k_center,grs_refit,k_center,random", memories = "15,25", size = "reduced",
-  draws = 10, sites = 5000, first = 2000, later = 500, predict = 500, lr = 0, activation = "", noise = "",
-  steps = 100000, show = false, part = "1/1", rows = 200 },
+  methods = "grs,grs_refit,grs_absolute,grs_absolute_refit,grs_centred,grs_centred_refit,grs_k_center,k_center,"
+  .. "random", memories = "15,25", size = "reduced", draws = 10, sites = 5000, first = 2000, later = 1000,
+  predict = 500, lr = 0, activation = "", noise = "", steps = 100000, show = false, part = "1/1", rows = 200 },
   { sets = "energy", seeds = 1, memories = "15", draws = 1, sites = 20, first = 10, later = 5, predict = 20, steps = 3,
     rows = 100 })
 local folder = option.data ~= "" and option.data or false
-if not folder then print "no --data: streams are made up, which says nothing about the methods" end
+if not folder and not option.show then print "no --data: streams are made up, which says nothing about the methods" end
 
 local names, methods = experiment.words(option.sets), experiment.words(option.methods)
 local memories = experiment.words(option.memories)
@@ -71,30 +72,38 @@ local function by_seed(runs, job)
   return values, list, clipped / math.max(1, #list)
 end
 
+-- mean +- standard error of the first's scores less the second's over common seeds, or nothing.
+local function less(a, b)
+  local difference, deviation, pairs_of = experiment.paired(a, b)
+  return pairs_of > 0 and ("%.3f +- %.3f"):format(difference, deviation) or ""
+end
+
 local function table_of(write, runs)
-  write("%-9s %6s  %-13s %5s  %8s %7s  %17s  %8s", "set", "memory", "method", "runs", "LML", "sd", "grs - it     se",
-    "clipped")
+  write("%-9s %6s  %-18s %4s  %7s %6s  %16s  %16s  %7s", "set", "memory", "method", "runs", "LML", "sd", "grs - it",
+    "absolute - it", "clipped")
   for _, name in ipairs(names) do
     for _, memory in ipairs(memories) do
       local grs = by_seed(runs, { set = name, method = "grs", memory = memory })
+      local absolute = by_seed(runs, { set = name, method = "grs_absolute", memory = memory })
       for _, method in ipairs(methods) do
         local values, list, clipped = by_seed(runs, { set = name, method = method, memory = memory })
         if #list > 0 then
           local mean, sd = experiment.moments(list)
-          local difference, deviation, pairs_of = experiment.paired(grs, values)
-          write("%-9s %6d  %-13s %5d  %8.4f %7.4f  %17s  %8.1f", name, memory, method, #list, mean, sd,
-            method ~= "grs" and pairs_of > 0 and ("%9.4f %7s"):format(difference,
-              pairs_of > 1 and ("%.4f"):format(deviation) or "") or "", clipped)
+          write("%-9s %6d  %-18s %4d  %7.3f %6.3f  %16s  %16s  %7.1f", name, memory, method, #list, mean, sd,
+            method == "grs" and "" or less(grs, values), method == "grs_absolute" and "" or less(absolute, values),
+            clipped)
         end
       end
     end
   end
 end
 
-local colours = { grs = "#c0392b", grs_k_center = "#e08a1e", grs_refit = "#8e44ad", k_center = "#2255aa",
-  random = "#3aa66b" }
+local colours = { grs = "#c0392b", grs_k_center = "#a0721e", grs_refit = "#8e44ad", k_center = "#2255aa",
+  random = "#3aa66b", grs_absolute = "#e377c2", grs_absolute_refit = "#7d5ba6", grs_centred = "#e08a1e",
+  grs_centred_refit = "#555555" }
 local labels = { grs = "GRS", grs_k_center = "GRS, k-center memory", grs_refit = "GRS, refit",
-  k_center = "VCL k-center", random = "VCL random" }
+  k_center = "VCL k-center", random = "VCL random", grs_absolute = "absolute", grs_absolute_refit = "absolute, refit",
+  grs_centred = "centred", grs_centred_refit = "centred, refit" }
 
 local function over_memory(runs, name)
   local marks = { title = name .. ", last tenth", x_label = "memory", y_label = "test LML",
@@ -123,7 +132,7 @@ local function over_time(runs, name, memory)
   for _, method in ipairs(methods) do
     local found = experiment.find(runs, { set = name, method = method, memory = memory })
     local at, mean = {}, {}
-    for k = 1, found[1] and #found[1].curve or 0 do
+    for k = 1, found[1] and #(found[1].curve or {}) or 0 do -- a file of results may leave the curves out
       local sum = 0
       for _, record in ipairs(found) do sum = sum + record.curve[k] / #found end
       at[k], mean[k] = k - 1, sum

@@ -327,8 +327,8 @@ end
 -- ---- a learner on a stream (streams.lua) ----
 
 --- Methods by name: how a memory is chosen and the Gaussian part updated. The first three are those of the document's
---- table 1, the next two its ablations (figure 8), then other scores, no memory, and one step on all rows of a stream
---- at once (which the caller gives so: streams.whole).
+--- table 1, the next two its ablations (figure 8), then other scores and their ablations, no memory, and one step on
+--- all rows of a stream at once (which the caller gives so: streams.whole).
 experiment.methods = {
   grs = { update = "sites", select = "residual" },
   k_center = { update = "refit", select = "k_center" },
@@ -337,18 +337,21 @@ experiment.methods = {
   grs_refit = { update = "refit", select = "residual" },
   grs_absolute = { update = "sites", select = "residual", score = "absolute" },
   grs_centred = { update = "sites", select = "residual", score = "centred" },
+  grs_absolute_refit = { update = "refit", select = "residual", score = "absolute" },
+  grs_centred_refit = { update = "refit", select = "residual", score = "centred" },
   none = {},
   offline = {},
 }
 
 --- choice(streams, name, option): the settings of a set that the document leaves open, streams.chosen, but for what
---- option.lr (not 0), .activation and .noise (not "") say.
+--- option.lr (not 0), .activation and .noise (not "") and .prior_units say.
 function experiment.choice(streams, name, option)
   local c = {}
   for key, value in pairs(streams.chosen[name]) do c[key] = value end
   c.lr = option.lr > 0 and option.lr or c.lr
   c.activation = option.activation ~= "" and option.activation or c.activation
   if c.noise and option.noise ~= "" then c.noise = tonumber(option.noise) or option.noise end
+  c.prior_units = option.prior_units
   return c
 end
 
@@ -360,16 +363,18 @@ function experiment.size(streams, name, option)
   return size
 end
 
---- suffix(option): what else tells runs apart: data that are made up, and streams that were to end after so many steps.
+--- suffix(option): what else tells runs apart: data that are made up (--show alone shows what real ones gave), and
+--- streams that were to end after so many steps.
 function experiment.suffix(option)
-  return (option.data ~= "" and "" or "-made-up") .. (option.steps < 100000 and "-first-" .. option.steps or "")
+  return ((option.data ~= "" or option.show) and "" or "-made-up")
+    .. (option.steps < 100000 and "-first-" .. option.steps or "")
 end
 
 --- described(size, choice): both as texts, by which runs are told apart in a file of results.
 function experiment.described(size, choice)
   return ("%d-%d-%d-%d"):format(size.draws, size.sites, size.first, size.later)
-    .. (size.predict == 500 and "" or "-" .. size.predict), ("%s-%g-%s"):format(choice.activation, choice.lr,
-    tostring(choice.noise or ""))
+    .. (size.predict == 500 and "" or "-" .. size.predict), ("%s-%g-%s%s"):format(choice.activation, choice.lr,
+    tostring(choice.noise or ""), choice.prior_units and "-prior_units" or "")
 end
 
 --- network(inputs, hidden, outputs, activation [, dtype]): linear layers with the activation between them.
@@ -380,8 +385,8 @@ function experiment.network(inputs, hidden, outputs, activation, dtype)
 end
 
 --- learner(stream, {method =, memory =, seed =, size =, choice =, forget =}): a pn.continual.learner for the stream.
---- size: {draws =, sites =, first =, later =, predict =}; choice: {activation =, lr =, noise =}, noise a number or
---- "learned".
+--- size: {draws =, sites =, first =, later =, predict =}; choice: {activation =, lr =, noise =, prior_units =}, where
+--- noise is a number or "learned".
 function experiment.learner(stream, o)
   local method, set, size, choice = experiment.methods[o.method], stream.set, o.size, o.choice
   local noise = set.likelihood == "normal" and (choice.noise == "learned" and { learn = true, initial = 0.3 }
@@ -392,7 +397,8 @@ function experiment.learner(stream, o)
     memory = method.select and o.memory > 0 and { size = o.memory, select = method.select,
       score = method.score } or nil,
     update = method.update, draws = { train = size.draws, sites = size.sites, predict = size.predict or 500 },
-    steps = { first = size.first, later = size.later }, optimiser = { lr = choice.lr },
+    steps = { first = size.first, later = size.later },
+    optimiser = { lr = choice.lr, prior_units = choice.prior_units },
   }
 end
 

@@ -58,8 +58,8 @@ function methods:memory_weight(age)
   return core.is_tensor(n) and (n * math.log(1 - self.value)):exp() or (1 - self.value) ^ n
 end
 
-local function made(name, parameter, given, below, operator)
-  local o = options.check(name, given, { [parameter] = options.required "number", lag = 1 })
+-- An adaptation with the option `parameter`, in [0, below), of checked options.
+local function made(name, parameter, o, below, operator)
   local v = o[parameter]
   if not (v >= 0 and v < below) then
     core.error(("%s: %s must be %s, got %s"):format(name, parameter,
@@ -68,6 +68,10 @@ local function made(name, parameter, given, below, operator)
     core.error(("%s: lag must be positive, got %s"):format(name, o.lag))
   end
   return setmetatable({ name = name, parameter = parameter, value = v, lag = o.lag, operator = operator }, class)
+end
+
+local function checked(name, parameter, given)
+  return options.check(name, given, { [parameter] = options.required "number", lag = 1 })
 end
 
 -- Natural parameters move to the prior's: c q + (1 - c) prior, c = (1 - rate)^lags (equation 12).
@@ -87,25 +91,31 @@ local function reverted(self, q, prior, n)
     variance * r ^ 2 + prior_variance * (1 - r ^ 2))
 end
 
--- Variance v + rate^2 v0 lags; the mean stays (appendix B).
+-- Variance v + rate^2 v0 lags, or v + variance_rate v0 lags; the mean stays (appendix B).
 local function diffused(self, q, prior, n)
   local mean, variance = gaussian.moments(q)
-  return gaussian.like_moments(q, mean, variance + prior.precision:reciprocal() * (self.value ^ 2 * n))
+  local share = self.parameter == "rate" and self.value ^ 2 or self.value
+  return gaussian.like_moments(q, mean, variance + prior.precision:reciprocal() * (share * n))
 end
 
 -- pn.continual.bayesian_forgetting.
 function adaptation.bayesian_forgetting(given)
-  return made("bayesian_forgetting", "rate", given, 1, forgotten)
+  return made("bayesian_forgetting", "rate", checked("bayesian_forgetting", "rate", given), 1, forgotten)
 end
 
 -- pn.continual.ornstein_uhlenbeck.
 function adaptation.ornstein_uhlenbeck(given)
-  return made("ornstein_uhlenbeck", "stiffness", given, math.huge, reverted)
+  return made("ornstein_uhlenbeck", "stiffness", checked("ornstein_uhlenbeck", "stiffness", given), math.huge, reverted)
 end
 
 -- pn.continual.wiener.
 function adaptation.wiener(given)
-  return made("wiener", "rate", given, math.huge, diffused)
+  local o = options.check("wiener", given, { rate = options.optional "number", variance_rate =
+    options.optional "number", lag = 1 })
+  if (o.rate == nil) == (o.variance_rate == nil) then
+    core.error(("wiener: one of rate and variance_rate must be given, got %s"):format(o.rate and "both" or "neither"))
+  end
+  return made("wiener", o.rate and "rate" or "variance_rate", o, math.huge, diffused)
 end
 
 class.__index = core.namespace("an adaptation", methods)

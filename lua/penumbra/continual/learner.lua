@@ -29,8 +29,9 @@
 ---   memory       nil: none. {size =, select = "residual", score = "residual", tempered = true}:
 ---                  select     "residual" keeps the data of the largest scores (pn.continual.scores), "k_center" and
 ---                             "random" do as they say
----                  score      "residual", as printed; "absolute"; or "centred", which for regression remembers
----                             better (measured in examples/papers/continual/uci_stream.lua)
+---                  score      "residual", as printed, which may keep what says least of the weights; "absolute", its
+---                             size, which keeps data near a boundary; or "centred", which for regression remembers
+---                             best (measured in examples/papers/continual/README.md)
 ---                  tempered   whether scores of old data are those of their tempered likelihoods, as printed
 ---   update       "sites": the Gaussian part by sites of single data (equations 9a, 9b). "refit": fitted to the data
 ---                that left, which with "k_center" and "random" is variational continual learning: the memory is
@@ -41,8 +42,9 @@
 ---                pn.continual.sites can make them so (`antithetic` there)
 ---   steps        {first = 2000, later = 1000, second =}: of the optimisation at the first and at later batches;
 ---                second, by default as many, where a batch has a second optimisation ("refit")
----   optimiser    {lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99}: Adam; the rate falls geometrically to
----                lr * final
+---   optimiser    {lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99, prior_units = false}: Adam; the rate falls
+---                geometrically to lr * final. prior_units: means are counted in the prior's standard deviations, so
+---                that one rate suits layers of any width
 ---   start        where the optimisation begins: "previous", the projection before; "predecessor", the Gaussian part
 ---                after forgetting; "initial", drawn as at first
 ---   estimator    of the sites, "reparametrised" or "hessian" (pn.help "penumbra.continual.sites")
@@ -97,7 +99,7 @@ local inner = {
     score = options.choice("residual", "absolute", "centred"), tempered = true },
   draws = { train = 10, sites = 10000, predict = 500 },
   steps = { first = 2000, later = 1000, second = options.optional "number" },
-  optimiser = { lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99 },
+  optimiser = { lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99, prior_units = false },
   guard = { floor = 1e-3, unconverged = 0.5 },
   noise = { learn = true, initial = 0.1 },
 }
@@ -223,7 +225,8 @@ local function engine(o, net, learn_noise, mean, scale)
     final = o.optimiser.final, start = o.start, estimator = o.estimator, guard = o.guard, seed = o.seed,
     progress = o.progress, options = o, learn_noise = learn_noise, prior_mean = mean, prior_scale = scale,
     initial = initial_draws(mean, scale, o.initial, net.dtype) }
-  local how = { draws = o.draws.train, betas = { o.optimiser.beta1, o.optimiser.beta2 } }
+  local how = { draws = o.draws.train, betas = { o.optimiser.beta1, o.optimiser.beta2 },
+    unit = o.optimiser.prior_units and scale or nil }
   local fixed = projection.new(model, how)
   how.learn_noise = learn_noise
   self.runner = learn_noise and projection.new(model, how) or fixed
@@ -446,7 +449,7 @@ local function learner_form(found, net)
     past = (found.learn_noise and function(f) return f end or form.optional)(form.tensor { dtype = net.dtype,
       shape = { 2 }, finite = true, least = 0 }),
     forget = form.optional(form.record { name = form.text("bayesian_forgetting", "ornstein_uhlenbeck", "wiener"),
-      parameter = form.text("rate", "stiffness"), value = form.number(), lag = form.number() }) }
+      parameter = form.text("rate", "stiffness", "variance_rate"), value = form.number(), lag = form.number() }) }
 end
 
 -- What the file asks of who loads it.

@@ -14,13 +14,15 @@ local projection = {}
 
 local POINTS <const> = 20 -- of the curve that a run reports
 
---- new(model, {draws =, betas =, learn_noise =}): what runs projections of this model. Its step serves all
---- predecessors, weights and data of the same shapes.
+--- new(model, {draws =, betas =, learn_noise =, unit =}): what runs projections of this model. Its step serves all
+--- predecessors, weights and data of the same shapes. unit: [P], what the means are counted in for the optimiser; nil
+--- is 1.
 function projection.new(model, o)
   local how = { dtype = model.net.dtype }
   local function vector() return core.param(core.zeros({ model.net.size }, how)) end
-  local self = { model = model, learn_noise = o.learn_noise, generator = core.generator(0), mean = vector(),
-    log_scale = vector() }
+  local unit = o.unit and o.unit:to(model.net.dtype)
+  local self = { model = model, learn_noise = o.learn_noise, unit = unit, generator = core.generator(0),
+    mean = vector(), log_scale = vector() }
   local list = { self.mean, self.log_scale }
   if o.learn_noise then
     self.log_noise = core.param(core.zeros({}, how))
@@ -28,12 +30,12 @@ function projection.new(model, o)
   end
   self.optimiser = optim.adam(list, { beta1 = o.betas[1], beta2 = o.betas[2] })
   self.fresh = self.optimiser:state()
-  local mean, log_scale, own_noise = self.mean, self.log_scale, self.log_noise
+  local counted, log_scale, own_noise = self.mean, self.log_scale, self.log_noise
   local generator, draws = self.generator, o.draws
   -- KL(q || p) but for what q has no part in, minus the expected log likelihoods times their weights, and minus that of
   -- `past` data as a function of the noise: past[1] numbers, whose expected squares sum to past[2]
   self.step = replay.compile(function(x, y, weights, eta, precision, log_noise, past)
-    local variance = (log_scale * 2):exp()
+    local mean, variance = unit and counted * unit or counted, (log_scale * 2):exp()
     local expected = observation.expected(model, mean, variance, own_noise or log_noise, x, y, draws, generator)
     local kl = ((variance + mean:square()) * precision * 0.5 - mean * eta - log_scale):sum()
     local loss = kl - (expected * weights):sum()
@@ -80,7 +82,7 @@ end
 --- steps, elbo) is called for each piece.
 function projection.run(self, o)
   local dtype = self.model.net.dtype
-  self.mean:set(o.start.mean)
+  self.mean:set(self.unit and o.start.mean / self.unit or o.start.mean)
   self.log_scale:set(o.start.log_scale)
   if self.learn_noise then
     self.log_noise:set(o.start.log_noise)
@@ -89,7 +91,8 @@ function projection.run(self, o)
   self.generator:set_state(o.generator:state())
   local eta, precision = o.predecessor.precision_mean:to(dtype), o.predecessor.precision:to(dtype)
   local curve = recording.on(climb, self, o, eta, precision)
-  return { mean = taken(self.mean), log_scale = taken(self.log_scale),
+  local mean = taken(self.mean)
+  return { mean = self.unit and mean * self.unit or mean, log_scale = taken(self.log_scale),
     log_noise = self.learn_noise and taken(self.log_noise) or o.start.log_noise },
     { first = curve[1], last = curve[#curve], curve = curve }
 end
