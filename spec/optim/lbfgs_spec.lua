@@ -101,6 +101,26 @@ describe("lbfgs", function()
     close(w:totable(), { 1 }, 1e-5)
   end)
 
+  it("looks up to ten times as far where the slope is still steep, and at least a hundredth further", function()
+    -- the places that a first step from 0 looks at, for a loss and its slope
+    local function places(lr, loss, slope)
+      local w, seen = pn.param(pn.zeros { 1 }), {}
+      optim.lbfgs({ w }, { lr = lr, max_steps = 1, max_evaluations = 1 }):step(function()
+        local x = w:item()
+        seen[#seen + 1] = x
+        return pn.tensor { loss(x) }, pn.tensor { slope(x) }
+      end)
+      return seen
+    end
+    -- of a parabola the cubic's minimum is 1, further than ten times .005 and .05
+    close(places(0.005, function(x) return (x - 1) ^ 2 / 2 end, function(x) return x - 1 end), { 0, 0.005, 0.05, 0.5 },
+      1e-12)
+    -- of values 0, -.05 and slopes -1, -1 at 0 and 1 it is .23, which lies behind; and so again where the slope rises
+    local function wave(x) return -0.05 * x - 0.95 * math.sin(2 * math.pi * x) / (2 * math.pi) end
+    local seen = places(1, wave, function(x) return -0.05 - 0.95 * math.cos(2 * math.pi * x) end)
+    close({ seen[1], seen[2], seen[3] }, { 0, 1, 1.01 }, 1e-12)
+  end)
+
   it("refuses states that do not fit", function()
     local p, q = start()
     local opt = optim.lbfgs({ p, q })

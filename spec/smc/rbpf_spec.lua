@@ -177,6 +177,14 @@ describe("rbpf with two labels", function()
     pn.seed(11)
     local _, same = ratios(TWO, Y, 16, 5000, { proposal = "optimal" })
     assert.is_true((same.log_evidence - result.log_evidence):abs():max():item() < 1e-9)
+    -- where y is missing it says nothing of the label
+    local gone = { proposal = function(view)
+      local nothing, after = view:log_likelihood(labels:select(1, 1):broadcast_to { 16, 50 })
+      local mean = view:predict(labels:select(1, 1):broadcast_to { 16, 50 })
+      assert.is_true(nothing:abs():max():item() == 0 and (after - mean):abs():max():item() < 1e-15)
+      return view.law
+    end }
+    ratios(TWO, { NAN, NAN }, 16, 50, gone)
     local any = ratios(TWO, Y, 16, 30000, { proposal = function() return dist.categorical { 0.5, 0.5 } end })
     expect(1, any, 0.05)
   end)
@@ -464,6 +472,20 @@ describe("rbpf with a switch that depends on the state", function()
       local z = (f:run(series(y, 3000)).log_evidence - oracle.recurrent(LINKED, y).evidence):exp()
       expect(1, z, 0.1)
     end
+  end)
+
+  -- p(s | past) p(y | s, past) / p(s | past, y) is p(y | past), whatever s is: only if x knows of s, too.
+  it("shows a proposal what y and each s say of the state", function()
+    local largest, o = 0, { generator = pn.generator(6) }
+    local function proposal(view)
+      local q = best_switch(view)
+      local one, other = q:sample(o), q:sample(o) + 1
+      local function of_y(s) return view:log_likelihood(s) + view.law:log_prob(s) - q:log_prob(s) end
+      largest = math.max(largest, (of_y(one) - of_y(other)):abs():max():item())
+      return q
+    end
+    pn.smc.rbpf(linked(4, 3, { proposal = proposal })):run(series(CASES[2], 3))
+    assert.is_true(largest < 1e-11)
   end)
 
   it("takes draws with their weights, which carry what they like, as it takes a proposal", function()
