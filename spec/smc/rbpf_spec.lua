@@ -247,6 +247,22 @@ describe("rbpf with two labels", function()
     assert.same({ 2, 16, 30000, 1, 1 }, ahead.y_cov:shape())
   end)
 
+  -- mean = sum_p w_p m_p and cov = sum_p w_p (V_p + m_p m_p^T) - mean mean^T, for weights that differ
+  it("forecasts the moments of its mixture, each particle's emission by its own label", function()
+    local f = pn.smc.rbpf(model_of(TWO, 9, 4, { generator = pn.generator(2), threshold = 0 }))
+    f:run(series(Y, 4), { moments = false })
+    local ahead = f:forecast(2)
+    local w = ahead.log_weights:exp()
+    assert.is_true(w:max():item() > 2 * w:min():item())
+    local c, r = pn.tensor(TWO.c):take(1, ahead.s), pn.tensor(TWO.r):take(1, ahead.s)
+    local m = c * ahead.state_mean:squeeze(-1)
+    local v = c:square() * ahead.state_cov:reshape { 2, 9, 4 } + r
+    local mean = (w * m):sum(2)
+    local cov = (w * (v + m:square())):sum(2) - mean:square()
+    assert.is_true((ahead.mean:squeeze(-1) - mean):abs():max():item() < 1e-12)
+    assert.is_true((ahead.cov:reshape { 2, 4 } - cov):abs():max():item() < 1e-12)
+  end)
+
   -- A switch that changes nothing: Kalman's forecast, offsets of state and observation in it.
   it("forecasts as the Kalman filter does where all labels have one system, with offsets", function()
     local system = { transition = pn.tensor { { 0.9, 0.2 }, { -0.1, 0.7 } },
@@ -599,6 +615,25 @@ describe("rbpf", function()
     end
   end)
 
+  it("drops the gradient of resampled states where asked, of the series that were due alone", function()
+    local y = pn.tensor { { 0.1, 3 }, { 0.05, -3 }, { 0.1, 2 } }:unsqueeze(3)
+    local function slopes(keep)
+      local p = pn.param(pn.full({ 2, 1 }, TWO.mean))
+      local f = pn.smc.rbpf(model_of(TWO, 6, 2, { generator = pn.generator(4), initial_mean = p,
+        resampled_gradient = keep }))
+      local result = f:run(y)
+      local ess = result.effective_sample_size:slice(1, 1, 2)
+      assert.is_true(ess:select(2, 1):min():item() > 3 and ess:select(2, 2):max():item() < 3) -- half of 6
+      return pn.grad(result.log_evidence:sum(), { p })[1]:reshape { 2 }:totable(),
+        pn.grad(result.increments[1]:sum(), { p })[1]:reshape { 2 }:totable()
+    end
+    local whole, first = slopes(true)
+    local got = slopes(false)
+    near(whole[1], got[1], 1e-12)
+    near(first[2], got[2], 1e-12)
+    assert.is_true(math.abs(whole[1] - first[1]) > 0.01 and math.abs(whole[2] - first[2]) > 0.01)
+  end)
+
   it("takes draws in place of laws, and tables of tensors as particles", function()
     pn.seed(8)
     local rows, batch = pn.tensor(TWO.transition), 20000
@@ -625,13 +660,28 @@ describe("rbpf", function()
     o.initial_mean = function() return mean end
     o.system = function(s, t, u)
       seen[t] = u:item()
+      assert.equal(t, u:item())
       return fixed(s)
+    end
+    o.init = function(_, u)
+      assert.equal(1, u:item())
+      return dist.categorical(TWO.first)
+    end
+    o.proposal = function(view)
+      assert.equal(view.t, view.input:item())
+      return view.law
     end
     o.transition = function(s, t, u)
       assert.equal(t, u:item())
       return move(s)
     end
-    pn.smc.rbpf(o):run(series(Y, 2), { inputs = pn.tensor { 1, 2, 3, 4 } })
+    local f = pn.smc.rbpf(o)
+    f:run(series(Y, 2), { inputs = pn.tensor { 1, 2, 3, 4 } })
+    assert.same({ 1, 2, 3, 4 }, seen)
+    f:forecast(3, { inputs = pn.tensor { 5, 6, 7 } })
+    assert.same({ 1, 2, 3, 4, 5, 6, 7 }, seen)
+    seen = {}
+    f:smooth { draws = 2 }
     assert.same({ 1, 2, 3, 4 }, seen)
   end)
 
