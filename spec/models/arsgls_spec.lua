@@ -132,6 +132,21 @@ describe("arsgls", function()
     end
   end)
 
+  it("counts a law over a whole observation where all of it was observed, one of each number by itself", function()
+    local m, y = linear(6, NOISE, 3)
+    m.encoder = nil
+    local numbers = m.emission
+    local function evidence(law, data)
+      m.emission = law
+      return m:log_evidence({ y = data }, { generator = pn.generator(5) })
+    end
+    local function whole(z) return numbers(z):independent(1) end
+    close(evidence(whole, y), evidence(numbers, y), 1e-12, "all observed")
+    local part = pn.where(pn.tensor { { 0, 0 }, { 0, 0 }, { 0, 1 } }:gt(0):unsqueeze(2), 0 / 0, y)
+    close(evidence(whole, part), evidence(whole, y:slice(1, 1, 2)), 1e-12, "the last in part")
+    assert.is_true((evidence(numbers, part) - evidence(numbers, y:slice(1, 1, 2))):abs():item() > 0.1)
+  end)
+
   it("has networks of numbers, of heavy tails and of 0 and 1", function()
     for _, emission in ipairs { "normal", "student_t", "bernoulli" } do
       local m = arsgls { size = 3, states = 2, switches = 2, auxiliary = 2, emission = emission, scaling = "none",
