@@ -56,7 +56,8 @@ local function grid(loc, sd)
   return loc + sd * z, dist.normal(0, 1):log_prob(z) + math.log(2 * REACH / (POINTS - 1))
 end
 
--- Log evidence of one and of two steps, mean of x_2 and of an observation like y_2 after both, of y_2 after y_1.
+-- Log evidence of one and of two steps, mean of x_2 and of an observation like y_2 after both and their mean squares, mean
+-- of y_2 after y_1.
 local function exact(m, o)
   local first = m.switch.first(pn.tensor(U[1])):detach()
   local s1, log_w = grid(first[1]:item(), (1 + first[2]:exp()):log():item())
@@ -80,11 +81,12 @@ local function exact(m, o)
   mean, var = predicted(mean, var, k2)
   local forecast = ((log_w - one):exp() * (k2.c * mean + k2.d)):sum():item()
   local after = table.pack(updated(mean, var, k2, Y[2]))
-  mean, log_w = after[1], log_w + after[3]
+  mean, var, log_w = after[1], after[2], log_w + after[3]
   local two = log_w:logsumexp():item()
   local w = (log_w - two):exp()
   return { one = one, two = two, forecast = forecast, mean = (w * mean):sum():item(),
-    like = (w * (k2.c * mean + k2.d)):sum():item() }
+    like = (w * (k2.c * mean + k2.d)):sum():item(), square = (w * (var + mean:square())):sum():item(),
+    like_square = (w * (k2.c * k2.c * var + k2.r + (k2.c * mean + k2.d):square())):sum():item() }
 end
 
 local function series(steps, size)
@@ -134,6 +136,12 @@ describe("a switching system whose bases differ", function()
         share = (along.increments:sum(1) - want.two):exp()
         expect(0, share * (along.state_mean[2]:squeeze(-1) - want.mean), 0.06, "filtered along the way")
         expect(0, share * (along.mean[2]:squeeze(-1) - want.like), 0.1, "an observation like the last")
+        local function squares(what)
+          local x = along[what .. "mean"][2]:square() + along[what .. "variance"][2]
+          return share * (x:squeeze(-1) - want[what == "" and "like_square" or "square"])
+        end
+        expect(0, squares "state_", 0.1, "mean square of the state along the way")
+        expect(0, squares "", 0.2, "mean square of an observation like the last")
         b = m:filter(series(1, size), { generator = pn.generator(5) })
         local after = b:update(pn.full({ size, 1 }, Y[2]), pn.tensor { U[2] }:broadcast_to({ size, 2 }):contiguous())
         share = (after.state.log_evidence - want.two):exp()
