@@ -114,6 +114,7 @@ local function made(name, more)
   for _, p in ipairs(m:parameters()) do -- away from zeros and from one another
     p:set((p + pn.randn(p:shape()) * 0.4):detach())
   end
+  if o.covariates == 0 then m.switch.log_inverse_scale:set(pn.tensor { 0.9 }) end
   if m.encoder then -- wide, or weights have no variance: what it says makes proposals narrower than the law
     local weight, bias = table.unpack(m.encoder.s:parameters())
     weight:set(weight:detach() * 0.3)

@@ -288,7 +288,7 @@ local function insertions(text, name)
   end
   for _, fault in ipairs(faults.of(text)) do
     local key = fault.value and ("%s:%d:%s"):format(name, fault.from, fault.value)
-    if key and not seen[key] then
+    if key and not seen[key] and faults.applied(text, fault) then
       seen[key] = true
       -- the longer is the outer one
       found[#found + 1] = {at = fault.from, rank = 3, long = fault.to, text = ("PROBE(%q, "):format(key)}
