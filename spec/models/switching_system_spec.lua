@@ -190,6 +190,24 @@ describe("a categorical switch", function()
     expect(oracle.enumerate(TWO, y).mean, two_labels(64):moments(b), 0.03)
   end)
 
+  it("is drawn from its law times what an encoder makes of y, and weighed by the two's ratio", function()
+    local y = repeated({ 0.5, -0.3, 0.4, 0.9 }, 8000)
+    local m = two_labels(16)
+    function m.encoder(x)
+      local l = x * 0.4 + 0.3
+      return { s = { loc = pn.concatenate({ l, -l }, -1), variance = l * 0 + 1 } }
+    end
+    local function evidence(x) return pn.no_grad(m.log_evidence, m, { y = x }, { generator = pn.generator(5) }) end
+    expect(1, (evidence(y) + 3.656840138624):exp(), 0.05)
+    m.threshold = 0
+    for _, first in ipairs { 0.5, NAN } do
+      local b = pn.no_grad(m.filter, m, { y = y:slice(1, 1, 1) * 0 + first }, { generator = pn.generator(6) })
+      local l = first == first and first * 0.4 + 0.3 or 0 -- nothing was seen
+      local p = TWO.first[1] * math.exp(l) / (TWO.first[1] * math.exp(l) + TWO.first[2] * math.exp(-l))
+      expect(p, b.state.particles.s:select(-1, 1), 0.01)
+    end
+  end)
+
   it("passes a gradient to the laws of the labels: that of the evidence itself with one step", function()
     local m = two_labels(200)
     local e = m:log_evidence({ y = repeated({ 0.5 }, 500) }, { generator = pn.generator(1) }):mean()

@@ -229,6 +229,24 @@ describe("rbpf with two labels", function()
     end
   end)
 
+  it("smooths where labels say how much is known of the state, and where observations have an offset", function()
+    local m, y = with(TWO, { q = { 0.02, 9 } }), { NAN, 0.4, 0.9 }
+    local _, _, e, f = ratios(m, y, 1000, 8, { generator = pn.generator(3) })
+    local s = f:smooth { draws = 250 }
+    for t = 1, 3 do near(e.probabilities[t][1], s.probabilities:select(1, t):select(2, 1):mean():item(), 0.03) end
+    local offset, o = pn.tensor { 1.5 }, model_of(m, 1000, 8, { generator = pn.generator(3) })
+    local plain = o.system
+    function o.system(label)
+      local parts = plain(label)
+      parts.emission_offset = offset
+      return parts
+    end
+    f = pn.smc.rbpf(o)
+    f:run(series(y, 8) + 1.5)
+    local moved = f:smooth { draws = 250 }
+    assert.is_true(moved.s:eq(s.s):all():item() and (moved.path_mean - s.path_mean):abs():max():item() < 1e-9)
+  end)
+
   it("forecasts by going on from each particle", function()
     local f = pn.smc.rbpf(model_of(TWO, 16, 30000))
     local result = f:run(series(Y, 30000), { moments = false })
