@@ -190,6 +190,21 @@ describe("a categorical switch", function()
     expect(oracle.enumerate(TWO, y).mean, two_labels(64):moments(b), 0.03)
   end)
 
+  it("is smoothed to the enumerated moments of the state, and a Gaussian one that does not know of it, too", function()
+    local y = { 0.5, NAN, 0.4, 0.9 }
+    local e, m = oracle.enumerate(TWO, y), two_labels(600)
+    local s = m:smooth({ y = repeated(y, 12) }, { draws = 200, generator = pn.generator(3) })
+    for t = 1, 4 do
+      near(e.smoothed[t][1], s.mean:select(1, t):mean():item(), 0.02)
+      near(e.smoothed[t][2], s.cov:select(1, t):mean():item(), 0.02)
+      near(e.probabilities[t][1], s.s:select(1, t):eq(0):to("float64"):mean():item(), 0.04)
+    end
+    local wide = some_series(5, 3)
+    local of_normal = constant(sgls):smooth({ y = wide }, { draws = 2 })
+    close(of_normal.mean, kalman.smooth(linear(), wide).mean, 1e-9, "smoothed")
+    close(of_normal.cov, kalman.smooth(linear(), wide).cov, 1e-9, "smoothed")
+  end)
+
   it("is drawn from its law times what an encoder makes of y, and weighed by the two's ratio", function()
     local y = repeated({ 0.5, -0.3, 0.4, 0.9 }, 8000)
     local m = two_labels(16)
