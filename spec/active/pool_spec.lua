@@ -91,6 +91,49 @@ describe("a pool", function()
     assert.equal("pool{30 data, round 1, 4 labels of 30, 0 refused}", tostring(pool))
   end)
 
+  it("asks next by the smallest lead, the smallest largest probability, or the cover of the features", function()
+    local list, where = p:totable(), { cos = {}, sin = {} }
+    for k = 1, 30 do where.cos[k], where.sin[k] = math.cos(k * k), math.sin(k * k) end
+    local function features(x)
+      assert.is_true(x:size(1) <= 7) -- in blocks
+      local at = x:select(2, 1):to "int64"
+      return pn.stack({ pn.tensor(where.cos):take(1, at), pn.tensor(where.sin):take(1, at) }, 2)
+    end
+    local values = {}
+    function values.margin(k)
+      local row = table.move(list[k], 1, 3, 1, {})
+      table.sort(row)
+      return row[3] - row[2]
+    end
+    function values.variation_ratio(k) return math.max(table.unpack(list[k])) end
+    for _, name in ipairs { "margin", "variation_ratio", "core_set" } do
+      local pool = index_pool(p, { first = 4, count = 3, acquisition = name }, { features = features, batch_size = 7 })
+      local known = pool:ask():totable()
+      pool:tell({ 0, 1, 2, 0 })
+      local got = pool:ask():totable()
+      local labelled, order = {}, {}
+      for _, k in ipairs(known) do labelled[k] = true end
+      if name == "core_set" then -- always the farthest from all that are near already
+        for j = 1, 3 do
+          local far, best = -1, nil
+          for k = 0, 29 do
+            local nearest = math.huge
+            for other in pairs(labelled) do
+              nearest = math.min(nearest, (where.cos[k + 1] - where.cos[other + 1]) ^ 2
+                + (where.sin[k + 1] - where.sin[other + 1]) ^ 2)
+            end
+            if nearest > far then far, best = nearest, k end
+          end
+          order[j], labelled[best] = best, true
+        end
+      else
+        for k = 0, 29 do order[#order + 1] = not labelled[k] and k or nil end
+        table.sort(order, function(a, b) return values[name](a + 1) < values[name](b + 1) end)
+      end
+      assert.same({ order[1], order[2], order[3] }, got, name)
+    end
+  end)
+
   it("reads entropies of probits as yes or no of each class, or as it is told", function()
     for _, kind in ipairs { false, "binary", "raw", "renormalised" } do
       local one = (pn.rand({ 30, 3 }, { generator = pn.generator(8) }) * 0.98) + 0.01 -- not laws of one class
