@@ -10,7 +10,8 @@ function COVER(name) -- luacheck: ignore
 end
 
 function PROBE(name, ...) -- luacheck: ignore
-  if not seen[name] and MUTANT.acts[name:match "%a+$"]((...)) then seen[name] = true end
+  local acts = MUTANT.acts -- luacheck: ignore
+  if not seen[name] and acts[name:match "%a+$"]((...)) then seen[name] = true end
   return ...
 end
 

@@ -1,8 +1,8 @@
 --- The faults that a Lua text can have: lists of {from, to, text, line, def, kind, what}: bytes from to to become text.
 --- def: the line on which the innermost function about it is defined. Two kinds: random, slips at any place; aimed,
 --- what mathematics loses: a term of a sum or product, a gradient or half of it, an option, weights, a state.
---- A fault whose text calls MUTANT is in force only where that changes a value, which it then tells; its field value says
---- which: slope, of what has a gradient, or equal, of what has many elements.
+--- A fault whose text calls MUTANT is in force only where that changes a value, which it then tells; its field value
+--- says which: slope, of what has a gradient, or equal, of what has many elements.
 local faults = {}
 
 -- ---- tokens ----
@@ -284,7 +284,8 @@ local function insertions(text, name)
   local found, seen, list = {}, {}, tokens(text)
   nest(list)
   for _, t in ipairs(list) do
-    if t.header then found[#found + 1] = {at = t.to + 1, rank = 2, text = (" COVER %q "):format(name .. ":" .. t.header)} end
+    local text_there = t.header and (" COVER %q "):format(name .. ":" .. t.header)
+    if text_there then found[#found + 1] = {at = t.to + 1, rank = 2, text = text_there} end
   end
   for _, fault in ipairs(faults.of(text)) do
     local key = fault.value and ("%s:%d:%s"):format(name, fault.from, fault.value)

@@ -5,11 +5,11 @@
 ---                                     [--budget 300]
 ---     lua5.4 spec/mutants/run.lua show [--kind random]  shares by folder with 95 % intervals, and the survivors
 ---
---- A fault is tried by the specs that enter its function (of a gradient or of weights: in which it changes a value; where
---- none does it is inert, and does not count), those first that enter most of its file for their time, until
---- one fails; one whose function no spec enters survives, and one whose specs would take longer than `budget` seconds
---- survives when these are over (so that the share of those that were noticed is at least what is told). What was tried
---- stands in build/mutants/results, a line each, and is not tried again.
+--- A fault is tried by the specs that enter its function (one of a gradient or of weights by those in which it changes a
+--- value; where it never does it is inert, and does not count), those first that enter most of its file for their time,
+--- until one fails; one whose function no spec enters survives, and one whose specs would take longer than `budget`
+--- seconds survives when these are over (so that the share of those that were noticed is at least what is told). What
+--- was tried stands in build/mutants/results, a line each, and is not tried again.
 --- spec/mutants/equivalent.txt names faults that change nothing, with the reason: they do not count. The tree itself
 --- is not touched. Environment: LUA, BUILD.
 local faults, tally = dofile "spec/mutants/faults.lua", dofile "spec/mutants/tally.lua"
@@ -21,7 +21,7 @@ local room = build .. "/mutants"
 
 local read, lines = tally.read, tally.lines
 
--- Runs a spec until it fails; true if all passed, and the seconds of processor, rounded up, which other load leaves alone.
+-- Runs a spec until it fails; true if all passed, and the seconds of processor, rounded up, whatever else is running.
 local function busted(spec, extra, first, limit)
   local line = ("LUA_PATH='%s%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/lua/?.so;;' PENUMBRA=%s/penumbra "
     .. "BUILD=%s OPENBLAS_NUM_THREADS=1 %s timeout -k 5 %d busted --no-keep-going --lua=%s -o spec/output.lua %s "
