@@ -133,8 +133,9 @@ describe("a set of series", function()
     for k = 0, 400 do
       local time = k * 7654321 - 1e9 // 1
       local day, second, want = time // 86400, time % 86400, os.date("!*t", time)
-      for name, x in pairs { minute_of_hour = want.min / 59, hour_of_day = want.hour / 23, day_of_month = (want.day - 1)
-        / 30, month = (want.month - 1) / 11, day_of_week = (want.wday + 5) % 7 / 6, day_of_year = (want.yday - 1) / 365 } do
+      for name, x in pairs { minute_of_hour = want.min / 59, hour_of_day = want.hour / 23,
+        day_of_month = (want.day - 1) / 30, month = (want.month - 1) / 11, day_of_week = (want.wday + 5) % 7 / 6,
+        day_of_year = (want.yday - 1) / 365 } do
         assert.near(x - 0.5, calendar.features[name](day, second, k), 1e-15)
       end
       assert.near(10 ^ calendar.features.age(day, second, k), 2 + k, 1e-9)

@@ -57,8 +57,8 @@ local function grid(loc, sd)
   return loc + sd * z, dist.normal(0, 1):log_prob(z) + math.log(2 * REACH / (POINTS - 1))
 end
 
--- Log evidence of one and of two steps, mean of x_2 and of an observation like y_2 after both and their mean squares, mean
--- of y_2 after y_1.
+-- Log evidence of one and of two steps, mean and mean square of x_2 and of an observation like y_2 after both, mean of
+-- y_2 after y_1.
 local function exact(m, o)
   local s1, log_w
   if o.covariates > 0 then
@@ -92,7 +92,8 @@ local function exact(m, o)
   local two = log_w:logsumexp():item()
   local w = (log_w - two):exp()
   return { one = one, two = two, forecast = forecast, mean = (w * mean):sum():item(),
-    like = (w * (k2.c * mean + k2.d)):sum():item(), square = (w * (var + mean:square())):sum():item(),
+    like = (w * (k2.c * mean + k2.d)):sum():item(),
+    square = (w * (var + mean:square())):sum():item(),
     like_square = (w * (k2.c * k2.c * var + k2.r + (k2.c * mean + k2.d):square())):sum():item() }
 end
 
@@ -127,8 +128,8 @@ describe("a switching system whose bases differ", function()
   for _, case in ipairs {
     { "sgls", {} }, { "sgls", { average = "variances", sharing = "all", encoder = { 4 } } },
     { "rsgls", {} }, { "rsgls", { average = "log_scales", sharing = "none", encoder = { 4 } } },
-    { "rsgls", { average = "variances", encoder = { 4, 3 }, scaling_of_bases = 1.5 } }, { "rsgls_issm", { encoder = { 4 } } },
-    { "rsgls", { covariates = 0, encoder = { 4 } } },
+    { "rsgls", { average = "variances", encoder = { 4, 3 }, scaling_of_bases = 1.5 } },
+    { "rsgls_issm", { encoder = { 4 } } }, { "rsgls", { covariates = 0, encoder = { 4 } } },
   } do
     local name, more = case[1], case[2]
     it(("has the evidence and the state of quadrature: %s, %s, %s, %s"):format(name, more.average or "scales",

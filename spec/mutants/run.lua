@@ -5,7 +5,7 @@
 ---                                     [--budget 300]
 ---     lua5.4 spec/mutants/run.lua show [--kind random]  shares by folder with 95 % intervals, and the survivors
 ---
---- A fault is tried by the specs that enter its function (one of a gradient or of weights by those in which it changes a
+--- A fault is tried by the specs that enter its function (one of a gradient or weights by those in which it changes a
 --- value; where it never does it is inert, and does not count), those first that enter most of its file for their time,
 --- until one fails; one whose function no spec enters survives, and one whose specs would take longer than `budget`
 --- seconds survives when these are over (so that the share of those that were noticed is at least what is told). What
