@@ -145,6 +145,39 @@ describe("the gradient of a bound", function()
     end
   end)
 
+  it("of one or two discrete draws has that mean exactly, whatever the others' costs are taken away", function()
+    local m = pn.model(function(m)
+      m:observe("y", dist.normal(m:sample("z", dist.bernoulli(0.3)) * 2, 1), 1.6)
+    end)
+    local l = 0.4
+    local q = 1 / (1 + math.exp(-l))
+    local f = {}
+    for z = 0, 1 do
+      f[z] = math.log(z == 1 and 0.3 or 0.7) + dist.normal(2 * z, 1):log_prob(1.6):item()
+        - math.log(z == 1 and q or 1 - q)
+    end
+    for n = 1, 2 do
+      for _, vectorised in ipairs { true, false } do
+        local guide = pn.model(function(g) g:sample("z", dist.bernoulli { logits = g:param("l", l) }) end)
+        local fit = pn.svi(m, guide, { steps = 0, draws = n, vectorised = vectorised, divergence = "monte_carlo",
+          compile = false })
+        local slope = {} -- by how many of the draws are 1, which the bound tells
+        pn.seed(2)
+        for _ = 1, 60 do
+          local bound = -objective.negative_elbo(fit, fit.how)
+          for ones = 0, n do
+            if math.abs(bound:item() - (ones * f[1] + (n - ones) * f[0]) / n) < 1e-9 then
+              slope[ones] = pn.grad(bound, guide:parameters())[1]:item()
+            end
+          end
+        end
+        local mean = n == 1 and q * slope[1] + (1 - q) * slope[0]
+          or q ^ 2 * slope[2] + 2 * q * (1 - q) * slope[1] + (1 - q) ^ 2 * slope[0]
+        near(mean, q * (1 - q) * (f[1] - f[0]), 1e-9)
+      end
+    end
+  end)
+
   it("of a discrete guide leads to the posterior", function()
     local m = pn.model(function(m, y)
       m:plate("rows", 3, function()
