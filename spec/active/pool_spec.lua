@@ -461,6 +461,36 @@ describe("a run", function()
     assert.is_nil(nothing)
     assert.equal("format", code, why)
     os.remove(path)
+    -- numbers at the ends of what they may be, and just outside
+    local checkpoint = require "penumbra.checkpoint"
+    local q = (pn.randn({ 120, 3 }, { generator = pn.generator(1) }) * 2):softmax(-1)
+    local pool = index_pool(q, { first = 4, count = 3 })
+    pool:ask()
+    pool:tell { 0, 1, 2, 0 }
+    assert(pool:save(path))
+    local function restored(change)
+      local found = assert(checkpoint.load(path))
+      change(found, found.reports[1])
+      local other = os.tmpname()
+      assert(checkpoint.save(other, found))
+      local ok, again, text = pcall(pn.restore, other, { x = pn.arange(120):unsqueeze(2), model = table_model(q) })
+      os.remove(other)
+      return ok and again ~= nil and again ~= false, not ok and again or text
+    end
+    local function set(place, name, value) return function(found, report)
+      (place == "report" and report or place == "options" and found.options or found)[name] = value
+    end end
+    for _, case in ipairs { { "report", "left", 0, -1, 1 }, { "report", "labelled", 120, -1, 121 },
+      { "report", "refused", 120, -1, 121 }, { "report", "round", 0, -1, 0.5 },
+      { "report", "new", { 2 }, { -1 }, { 3 } }, { "report", "unseen", { 0, 2 }, { 3 }, { 0.5 } }, { "pool", "round", 1, -1, 1.5 },
+      { "options", "count", 1, 0, 1.5 }, { "options", "first", 0, -1, 0.5 }, { "options", "max_labels", 1, 0, "1" },
+      { "options", "candidates", 1, 0, 1.5 }, { "options", "seed", 0, -1, 0.5 } } do
+      local what = case[1] .. "." .. case[2]
+      local fine, text = restored(set(case[1], case[2], case[3]))
+      assert(fine, what .. ": " .. tostring(text))
+      for k = 4, 5 do assert.is_false((restored(set(case[1], case[2], case[k]))), what .. " " .. k) end
+    end
+    os.remove(path)
     assert.same({ nil, nil, "io" }, { pn.restore(path, { x = data, model = network_model() }), nil,
       (select(3, pn.restore(path, { x = data, model = network_model() }))) })
   end)

@@ -347,6 +347,41 @@ describe("particle Gibbs", function()
   end)
 end)
 
+describe("the proposal of a particle marginal sampler", function()
+  it("is the covariance of the later half of the chains, drawn towards its diagonal, and as wide as accepted", function()
+    local pmmh = require "penumbra.smc.pmmh"
+    local history = {}
+    for k = 1, 76 do
+      history[k] = pn.randn({ 2, 3 }, { generator = pn.generator(k) }):matmul(pn.tensor { { 1, 0.8, 0 }, { 0, 0.5, -1 },
+        { 0, 0, 2 } }) + (k <= 38 and 50 or 0)
+    end
+    local self = { log_scale = 0.3, scale = math.exp(0.3), target_accept = 0.25, factor = false }
+    pmmh.adapt(self, 49, history, 0.75)
+    assert.is_false(self.factor)
+    assert.near(0.3 + 0.5 * 2 / 7, self.log_scale, 1e-14)
+    pmmh.adapt(self, 75, history, 0.25)
+    pmmh.adapt(self, 901, {}, 0)
+    assert.near(0.3 + 0.5 * 2 / 7 - 0.25 * 0.05 * 2, self.log_scale, 1e-14)
+    assert.near(math.exp(self.log_scale), self.scale, 1e-14)
+    -- n = 76 draws of d = 3 numbers: n / (n + d) of the covariance, and d / (n + d) of its diagonal
+    local rows, mean, n, d = {}, { 0, 0, 0 }, 76, 3
+    for k = 39, 76 do
+      for _, row in ipairs(history[k]:totable()) do rows[#rows + 1] = row end
+    end
+    for _, row in ipairs(rows) do
+      for i = 1, d do mean[i] = mean[i] + row[i] / n end
+    end
+    local got = self.factor:matmul(self.factor:t()):totable()
+    for i = 1, d do
+      for j = 1, d do
+        local c = 0
+        for _, row in ipairs(rows) do c = c + (row[i] - mean[i]) * (row[j] - mean[j]) / n end
+        assert.near(i == j and c or c * n / (n + d), got[i][j], 1e-9)
+      end
+    end
+  end)
+end)
+
 describe("Liu and West's filter", function()
   for name, m in pairs { ["of a model"] = model, ["of functions"] = functions } do
     it(name .. " comes near the exact posterior and evidence", function()
