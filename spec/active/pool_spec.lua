@@ -482,7 +482,8 @@ describe("a run", function()
     end end
     for _, case in ipairs { { "report", "left", 0, -1, 1 }, { "report", "labelled", 120, -1, 121 },
       { "report", "refused", 120, -1, 121 }, { "report", "round", 0, -1, 0.5 },
-      { "report", "new", { 2 }, { -1 }, { 3 } }, { "report", "unseen", { 0, 2 }, { 3 }, { 0.5 } }, { "pool", "round", 1, -1, 1.5 },
+      { "report", "new", { 2 }, { -1 }, { 3 } }, { "report", "unseen", { 0, 2 }, { 3 }, { 0.5 } },
+      { "pool", "round", 1, -1, 1.5 },
       { "options", "count", 1, 0, 1.5 }, { "options", "first", 0, -1, 0.5 }, { "options", "max_labels", 1, 0, "1" },
       { "options", "candidates", 1, 0, 1.5 }, { "options", "seed", 0, -1, 0.5 } } do
       local what = case[1] .. "." .. case[2]

@@ -348,7 +348,7 @@ describe("particle Gibbs", function()
 end)
 
 describe("the proposal of a particle marginal sampler", function()
-  it("is the covariance of the later half of the chains, drawn towards its diagonal, and as wide as accepted", function()
+  it("is the covariance of the chains' later half, drawn towards its diagonal, and as wide as accepted", function()
     local pmmh = require "penumbra.smc.pmmh"
     local history = {}
     for k = 1, 76 do
