@@ -277,6 +277,15 @@ describe("simulation-based calibration", function()
     assert.matches("plot: there is no quantity 'lamda', did you mean 'lambda'?",
       message_of(sbc.plot, sbc, "x.svg", { "lamda" }), 1, true)
     assert.matches("passed: level must lie between 0 and 1", message_of(sbc.passed, sbc, 2), 1, true)
+    -- a line for the names, each quantity and the whole, and one more where draws tell of too little
+    local function lines_of(ess)
+      local list = {}
+      sbc.ess = ess
+      for line in tostring(sbc):gmatch "[^\n]+" do list[#list + 1] = line:match "^%S+" end
+      return list
+    end
+    assert.same({ "quantity", "lambda", "10" }, lines_of(99))
+    assert.same({ "quantity", "lambda", "10", "warning:" }, lines_of(98))
   end)
 end)
 
