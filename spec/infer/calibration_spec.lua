@@ -284,8 +284,8 @@ describe("simulation-based calibration", function()
       for line in tostring(sbc):gmatch "[^\n]+" do list[#list + 1] = line:match "^%S+" end
       return list
     end
-    assert.same({ "quantity", "lambda", "log_likelihood", "10" }, lines_of(99))
-    assert.same({ "quantity", "lambda", "log_likelihood", "10", "warning:" }, lines_of(98))
+    assert.same({ "quantity", "lambda", "log_likelihood", "10" }, lines_of(49))
+    assert.same({ "quantity", "lambda", "log_likelihood", "10", "warning:" }, lines_of(48))
   end)
 end)
 
