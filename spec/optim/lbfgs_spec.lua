@@ -121,6 +121,24 @@ describe("lbfgs", function()
     close({ seen[1], seen[2], seen[3] }, { 0, 1, 1.01 }, 1e-12)
   end)
 
+  it("ends a search that cannot end well once no more than the tolerance is left of its interval", function()
+    for _, tolerance in ipairs { 0.5, 0.05, 1e-3 } do
+      local w, seen = pn.param(pn.zeros { 1 }), {}
+      local opt = optim.lbfgs({ w }, { lr = 3, max_steps = 1, tolerance_change = tolerance })
+      opt:step(function() -- |w - 1|, whose slope never falls
+        seen[#seen + 1] = w:item()
+        return pn.tensor { math.abs(w:item() - 1) }, pn.tensor { w:item() < 1 and -1 or 1 }
+      end)
+      local low, high = 0, 3
+      for k = 3, #seen do
+        assert.is_true(high - low >= tolerance)
+        low, high = seen[k] < 1 and math.max(low, seen[k]) or low, seen[k] > 1 and math.min(high, seen[k]) or high
+      end
+      assert.is_true(high - low < tolerance and #seen < 25)
+      assert.is_true(math.abs(w:item() - 1) < tolerance)
+    end
+  end)
+
   it("refuses states that do not fit", function()
     local p, q = start()
     local opt = optim.lbfgs({ p, q })
