@@ -119,6 +119,20 @@ describe("the gradient of a bound", function()
     end
   end)
 
+  it("may be another estimate, of the same bound: one value by the same draws", function()
+    for k, case in ipairs { { "iwae", "dreg" }, { "elbo", "sticking_the_landing" }, { "elbo", "score_function" } } do
+      local values, slopes = {}, {}
+      for i, name in ipairs(case) do
+        pn.seed(30 + k)
+        local fit, guide = normal_pair("monte_carlo", name, 0.3, 0.8, 5)
+        local bound = objective.estimate(fit, fit.how)
+        values[i], slopes[i] = bound:item(), pn.grad(bound, guide:parameters())[2]:item()
+      end
+      near(values[1], values[2], 1e-12)
+      assert.is_true(math.abs(slopes[1] - slopes[2]) > 1e-3, case[2])
+    end
+  end)
+
   it("of discrete draws is that of the sum over their values", function()
     -- z ~ Bernoulli(0.3), y ~ N(2 z, 1); q = Bernoulli(sigmoid(l)): d ELBO / dl = q (1 - q) (f(1) - f(0)).
     local m = pn.model(function(m)
