@@ -66,8 +66,8 @@ describe("a diagnosis", function()
       for line in (tostring(d) .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = line end
       local tail = n == 1 and { "1 problem", "  b.lua:1:", "  funnel" }
         or { "2 problems", "  b.lua:1:", "  b.lua:2:", "  funnel", "  funnel" }
-      for k, word in ipairs { "site", "w", "s", "y", "", "observed", "y", "", "term", "w", "s", "y", "", "gradient: 3", "",
-        table.unpack(tail) } do
+      for k, word in ipairs { "site", "w", "s", "y", "", "observed", "y", "", "term", "w", "s", "y", "", "gradient: 3",
+        "", table.unpack(tail) } do
         assert.equal(word, lines[k]:sub(1, #word), k)
       end
       assert.equal(15 + #tail, #lines)
