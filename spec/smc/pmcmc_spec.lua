@@ -289,6 +289,16 @@ describe("SMC^2", function()
       local r = pn.smc.smc2(model, { data = { y }, threshold = 2 })
       return r
     end))
+    local function refused(pattern, settings)
+      settings.data = { y }
+      assert.matches("smc2: " .. pattern, message_of(pn.smc.smc2, model, settings))
+    end
+    for name, least in pairs { num_parameters = 4, num_particles = 1, max_moves = 1, most_particles = 1 } do
+      refused(("%s must be a whole number from %d on"):format(name, least), { [name] = least - 1 })
+    end
+    for _, name in ipairs { "threshold", "mixing" } do
+      for _, value in ipairs { 0, 1 } do refused(name .. " must lie between 0 and 1", { [name] = value }) end
+    end
     assert.matches("no set of parameters explains observation 1", message_of(pn.smc.smc2, model,
       { data = { pn.tensor { 1e200 } }, num_parameters = 10, num_particles = 10 }))
   end)
