@@ -515,6 +515,20 @@ describe("predictions", function()
   end)
 end)
 
+describe("predictions of very many data", function()
+  it("are made of several blocks of draws, each counted as large as it is", function()
+    pn.seed(8)
+    local learner = continual.learner { network = nn.mlp({ 1, 4, 4, 1 }, { activation = "tanh" }), likelihood = "normal",
+      noise = 0.1, prior = 1, steps = { first = 60, later = 60 }, optimiser = { lr = 0.1 } }
+    local x = pn.linspace(-1, 1, 6):unsqueeze(2)
+    learner:observe(x, x:squeeze(2) * 3)
+    local one = learner:predict(pn.tensor { { 0.7 } }, { draws = 20000 })
+    local many = learner:predict(pn.full({ 2000, 1 }, 0.7), { draws = 1000 }) -- 131 at a time, and the rest
+    assert.is_true((many.mean[1] - one.mean[1]):abs():item() < 6 * (one.spread:item() / 1000) ^ 0.5)
+    assert.near(1, many.spread[1]:item() / one.spread:item(), 0.2)
+  end)
+end)
+
 -- ---- noise and likelihoods of one's own ----
 
 describe("what is learned beside the weights", function()

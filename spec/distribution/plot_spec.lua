@@ -66,6 +66,17 @@ describe("the picture of a distribution", function()
     assert.is_nil(dist.panel(dist.poisson(3), { x_range = { 0, 13 } }).x_step)
   end)
 
+  -- The density at a draw of a normal of two numbers is uniform below its peak: a fiftieth of them is above 0.98 of it.
+  it("has colours up to what a fiftieth of the draws is above, so that a peak is not alone", function()
+    local d = dist.multivariate_normal { loc = { 0, 1 }, scale_tril = { { 1, 0 }, { 0.5, 2 } } }
+    local top = 0
+    for _, line in ipairs(dist.panel(d, { num_points = 101, x_range = { -3, 3 }, y_range = { -5, 7 } }).marks[1].data) do
+      top = math.max(top, tonumber(line:match "%S+$") or 0)
+    end
+    local peak = d:log_prob(pn.tensor { 0, 1 }):exp():item()
+    assert(math.abs(top / peak - 0.98) < 0.012, top / peak)
+  end)
+
   it("has colours for pairs of numbers", function()
     local d = dist.multivariate_normal { loc = { 0, 1 }, scale_tril = { { 1, 0 }, { 0.5, 1 } } }
     assert.equal(1, #dist.panel(d, { num_points = 30 }).marks)
