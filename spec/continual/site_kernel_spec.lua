@@ -274,8 +274,8 @@ describe("a site", function()
     -- exponents are numbers: what comes out keeps no graph of theirs
     local held, kept = found(continual.sites, { weights = pn.param(w) })
     same(t.precision, held.precision)
-    for _, x in ipairs { held.precision, held.precision_mean, kept.expected_log_site } do
-      assert.is_false(x:requires_grad())
+    for _, site in ipairs { held.precision, held.precision_mean, kept.expected_log_site } do
+      assert.is_false(site:requires_grad())
     end
   end)
 

@@ -70,7 +70,8 @@ describe("the picture of a distribution", function()
   it("has colours up to what a fiftieth of the draws is above, so that a peak is not alone", function()
     local d = dist.multivariate_normal { loc = { 0, 1 }, scale_tril = { { 1, 0 }, { 0.5, 2 } } }
     local top = 0
-    for _, line in ipairs(dist.panel(d, { num_points = 101, x_range = { -3, 3 }, y_range = { -5, 7 } }).marks[1].data) do
+    local panel = dist.panel(d, { num_points = 101, x_range = { -3, 3 }, y_range = { -5, 7 } })
+    for _, line in ipairs(panel.marks[1].data) do
       top = math.max(top, tonumber(line:match "%S+$") or 0)
     end
     local peak = d:log_prob(pn.tensor { 0, 1 }):exp():item()
