@@ -9,6 +9,11 @@ local function has(text, ...)
 end
 
 describe("help", function()
+  it("finds a page by the last word of its module", function()
+    has(help.text "base_matrices", "Matrices of a switching linear system as weighted averages of base matrices")
+    has(help.text "penumbra.models.base_matrices", "weighted averages of base matrices")
+  end)
+
   it("without argument is an overview", function()
     has(help.text(), "Penumbra " .. core.version, "pn.tensor{", "x:matmul", "pn.grad", "pn.dist.normal", 'help"matmul"',
       "dist", "plot")

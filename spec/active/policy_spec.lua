@@ -323,3 +323,24 @@ describe("a policy network", function()
     assert.same({ { 500, 256 }, { 256, 50 } }, shapes)
   end)
 end)
+
+describe("an episode in a file", function()
+  it("has an action for each pick among the places there are, and moments of their states", function()
+    local form = require "penumbra.form"
+    local rule = reinforced.episode_form({ points = 6 }, 3, 2) -- two picks, states of 6 places and 3 classes
+    local function fits(name, value)
+      local episode = { mean = pn.zeros { 2, 18 }, variance = pn.zeros { 2, 18 }, present = pn.zeros({ 2, 6 }):eq(0),
+        action = pn.tensor({ 0, 5 }, { dtype = "int64" }) }
+      episode[name] = value
+      return (pcall(form.check, "restore", "episode", episode, rule))
+    end
+    assert.is_true(fits("action", long { 0, 5 }))
+    for name, list in pairs { action = { long { 6, 0 }, long { 0, -1 }, long { 0 }, pn.tensor { 0, 5 } },
+      mean = { pn.zeros { 2, 6 }, pn.full({ 2, 18 }, 0 / 0), pn.full({ 2, 18 }, -math.huge), pn.zeros { 18 } },
+      variance = { pn.full({ 2, 18 }, -1e-9), pn.zeros { 1, 18 } }, present = { pn.zeros { 2, 6 },
+        pn.zeros({ 2, 5 }):eq(0) } } do
+      for k, value in ipairs(list) do assert.is_false(fits(name, value), name .. " " .. k) end
+    end
+    assert.is_true(fits("mean", pn.full({ 2, 18 }, -3.5)))
+  end)
+end)

@@ -91,6 +91,49 @@ describe("a pool", function()
     assert.equal("pool{30 data, round 1, 4 labels of 30, 0 refused}", tostring(pool))
   end)
 
+  it("asks next by the smallest lead, the smallest largest probability, or the cover of the features", function()
+    local list, where = p:totable(), { cos = {}, sin = {} }
+    for k = 1, 30 do where.cos[k], where.sin[k] = math.cos(k * k), math.sin(k * k) end
+    local function features(x)
+      assert.is_true(x:size(1) <= 7) -- in blocks
+      local at = x:select(2, 1):to "int64"
+      return pn.stack({ pn.tensor(where.cos):take(1, at), pn.tensor(where.sin):take(1, at) }, 2)
+    end
+    local values = {}
+    function values.margin(k)
+      local row = table.move(list[k], 1, 3, 1, {})
+      table.sort(row)
+      return row[3] - row[2]
+    end
+    function values.variation_ratio(k) return math.max(table.unpack(list[k])) end
+    for _, name in ipairs { "margin", "variation_ratio", "core_set" } do
+      local pool = index_pool(p, { first = 4, count = 3, acquisition = name }, { features = features, batch_size = 7 })
+      local known = pool:ask():totable()
+      pool:tell({ 0, 1, 2, 0 })
+      local got = pool:ask():totable()
+      local labelled, order = {}, {}
+      for _, k in ipairs(known) do labelled[k] = true end
+      if name == "core_set" then -- always the farthest from all that are near already
+        for j = 1, 3 do
+          local far, best = -1, nil
+          for k = 0, 29 do
+            local nearest = math.huge
+            for other in pairs(labelled) do
+              nearest = math.min(nearest, (where.cos[k + 1] - where.cos[other + 1]) ^ 2
+                + (where.sin[k + 1] - where.sin[other + 1]) ^ 2)
+            end
+            if nearest > far then far, best = nearest, k end
+          end
+          order[j], labelled[best] = best, true
+        end
+      else
+        for k = 0, 29 do order[#order + 1] = not labelled[k] and k or nil end
+        table.sort(order, function(a, b) return values[name](a + 1) < values[name](b + 1) end)
+      end
+      assert.same({ order[1], order[2], order[3] }, got, name)
+    end
+  end)
+
   it("reads entropies of probits as yes or no of each class, or as it is told", function()
     for _, kind in ipairs { false, "binary", "raw", "renormalised" } do
       local one = (pn.rand({ 30, 3 }, { generator = pn.generator(8) }) * 0.98) + 0.01 -- not laws of one class
@@ -417,6 +460,37 @@ describe("a run", function()
     local nothing, why, code = pn.restore(path, { x = data, model = network_model() })
     assert.is_nil(nothing)
     assert.equal("format", code, why)
+    os.remove(path)
+    -- numbers at the ends of what they may be, and just outside
+    local checkpoint = require "penumbra.checkpoint"
+    local q = (pn.randn({ 120, 3 }, { generator = pn.generator(1) }) * 2):softmax(-1)
+    local pool = index_pool(q, { first = 4, count = 3 })
+    pool:ask()
+    pool:tell { 0, 1, 2, 0 }
+    assert(pool:save(path))
+    local function restored(change)
+      local found = assert(checkpoint.load(path))
+      change(found, found.reports[1])
+      local other = os.tmpname()
+      assert(checkpoint.save(other, found))
+      local ok, again, text = pcall(pn.restore, other, { x = pn.arange(120):unsqueeze(2), model = table_model(q) })
+      os.remove(other)
+      return ok and again ~= nil and again ~= false, not ok and again or text
+    end
+    local function set(place, name, value) return function(found, report)
+      (place == "report" and report or place == "options" and found.options or found)[name] = value
+    end end
+    for _, case in ipairs { { "report", "left", 0, -1, 1 }, { "report", "labelled", 120, -1, 121 },
+      { "report", "refused", 120, -1, 121 }, { "report", "round", 0, -1, 0.5 },
+      { "report", "new", { 2 }, { -1 }, { 3 } }, { "report", "unseen", { 0, 2 }, { 3 }, { 0.5 } },
+      { "pool", "round", 1, -1, 1.5 },
+      { "options", "count", 1, 0, 1.5 }, { "options", "first", 0, -1, 0.5 }, { "options", "max_labels", 1, 0, "1" },
+      { "options", "candidates", 1, 0, 1.5 }, { "options", "seed", 0, -1, 0.5 } } do
+      local what = case[1] .. "." .. case[2]
+      local fine, text = restored(set(case[1], case[2], case[3]))
+      assert(fine, what .. ": " .. tostring(text))
+      for k = 4, 5 do assert.is_false((restored(set(case[1], case[2], case[k]))), what .. " " .. k) end
+    end
     os.remove(path)
     assert.same({ nil, nil, "io" }, { pn.restore(path, { x = data, model = network_model() }), nil,
       (select(3, pn.restore(path, { x = data, model = network_model() }))) })

@@ -219,6 +219,11 @@ describe("batch_bald", function()
     assert.matches("^joint_entropy: draws must be probabilities %[draws, N, classes%], got float64 %[2%]",
       message_of(active.joint_entropy, pn.zeros { 2 }))
     assert.matches("^bald: draws must lie between 0 and 1", message_of(active.bald, draws * 2))
+    for _, case in ipairs { { pn.zeros {}, pn.zeros {} }, { pn.zeros { 2, 3 }, pn.zeros { 3 } },
+      { pn.zeros { 2 }, pn.zeros { 3 } } } do
+      assert.matches("^bald_moments: mean and variance must have one shape %[..., classes%], got %[",
+        message_of(active.bald_moments, case[1], case[2]))
+    end
     assert.matches("^bald_moments: variance must not be negative",
       message_of(active.bald_moments, pn.zeros { 2 }, pn.tensor { 1, -1 }))
     assert.matches('^bald_moments: method must be "draws" or "closed" with link "softmax", got "quadrature"',

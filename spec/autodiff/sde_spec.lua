@@ -129,6 +129,30 @@ describe("moments", function()
     check_mean(c, r ^ 5 * sigma ^ 2 * h * (1 - r ^ 10) / (1 - r ^ 2), 0.01)
   end)
 
+  -- x' = w, so that a step of sra1 shows the motion of w and its area, each step's its own, for few paths and many.
+  it("of motions and their areas: those of neighbouring steps have nothing in common", function()
+    for _, case in ipairs { { 2, 1500, "sra1" }, { 2, 1500, "euler_maruyama" }, { 3000, 4, "sra1" } } do
+      local n, steps, method, h = case[1], case[2], case[3], 0.25
+      local y = pn.sde(function(_, x) return pn.stack({ x:select(-1, 2), x:select(-1, 2) * 0 }, -1) end, function(_, x)
+        return pn.tensor { 0, 1 }:broadcast_to(x:shape())
+      end, pn.zeros { n, 2 }, pn.arange(steps + 1) * h, { step = h, method = method, generator = pn.generator(2) })
+      local moved = y:slice(1, 2, steps + 1) - y:slice(1, 1, steps)
+      local w = moved:select(-1, 2)
+      local area = moved:select(-1, 1) - y:slice(1, 1, steps):select(-1, 2) * h - w * (h / 2)
+      local parts = { w / h ^ 0.5, method == "sra1" and area / (h ^ 3 / 12) ^ 0.5 or nil }
+      local allowed = 6 / (n * steps) ^ 0.5
+      for i, a in ipairs(parts) do
+        assert.is_true((a:square():mean() - 1):abs():item() < allowed * 2 ^ 0.5)
+        for _, b in ipairs(parts) do
+          for lag = a == b and 1 or 0, 3 do
+            local c = a:slice(1, 1 + lag, steps) * b:slice(1, 1, steps - lag)
+            assert.is_true(c:mean():abs():item() < 6 / c:numel() ^ 0.5, ("%s: part %d, lag %d"):format(method, i, lag))
+          end
+        end
+      end
+    end
+  end)
+
   it("of linear equations with several motions are those of matrix exponentials", function()
     local n = 20000
     for _, case in ipairs(golden.linear) do

@@ -598,6 +598,39 @@ describe("predictions", function()
   end)
 end)
 
+describe("the beginning of the first optimisation", function()
+  -- E exp(2 log_scale) = 1 - share, whatever alpha is: with the means' share it is the prior's variance.
+  it("shares the prior's variance between random means and scales", function()
+    for _, case in ipairs { { 0.3, 0.2 }, { 0.9, 0.05 } } do
+      local share, alpha, n = case[1], case[2], 20000
+      local learner = continual.learner { network = nn.linear(n, 1, { bias = false }), likelihood = "bernoulli",
+        prior = 1, steps = { first = 1, later = 1 }, draws = { train = 1 }, optimiser = { lr = 1e-12 }, seed = 3,
+        initial = { share = share, alpha = alpha } }
+      learner:observe(pn.zeros { 1, n }, pn.zeros { 1 })
+      local q = learner.projection
+      local mean, variance = q.precision_mean / q.precision, q.precision:reciprocal()
+      local error = 6 / n ^ 0.5
+      assert.near(share, mean:square():mean():item(), share * 2 ^ 0.5 * error)
+      assert.near(1 - share, variance:mean():item(), (1 - share) * 2 * alpha * error * 1.1)
+      assert.near(alpha, (variance:log() * 0.5):std():item(), alpha * error)
+    end
+  end)
+end)
+
+describe("predictions of very many data", function()
+  it("are made of several blocks of draws, each counted as large as it is", function()
+    pn.seed(8)
+    local learner = continual.learner { network = nn.mlp({ 1, 4, 4, 1 }, { activation = "tanh" }),
+      likelihood = "normal", noise = 0.1, prior = 1, steps = { first = 60, later = 60 }, optimiser = { lr = 0.1 } }
+    local x = pn.linspace(-1, 1, 6):unsqueeze(2)
+    learner:observe(x, x:squeeze(2) * 3)
+    local one = learner:predict(pn.tensor { { 0.7 } }, { draws = 20000 })
+    local many = learner:predict(pn.full({ 2000, 1 }, 0.7), { draws = 1000 }) -- 131 at a time, and the rest
+    assert.is_true((many.mean[1] - one.mean[1]):abs():item() < 6 * (one.spread:item() / 1000) ^ 0.5)
+    assert.near(1, many.spread[1]:item() / one.spread:item(), 0.2)
+  end)
+end)
+
 -- ---- noise and likelihoods of one's own ----
 
 describe("what is learned beside the weights", function()

@@ -271,6 +271,12 @@ describe("a site", function()
     local sums = found(continual.site_sums, { weights = w })
     close(t.precision:sum(1), sums.precision, 1e-11)
     close(told.expected_log_site, sums.expected_log_site, 1e-11)
+    -- exponents are numbers: what comes out keeps no graph of theirs
+    local held, kept = found(continual.sites, { weights = pn.param(w) })
+    same(t.precision, held.precision)
+    for _, site in ipairs { held.precision, held.precision_mean, kept.expected_log_site } do
+      assert.is_false(site:requires_grad())
+    end
   end)
 
   it("of float32 is that of float64 to rounding", function()

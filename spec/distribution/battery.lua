@@ -340,6 +340,50 @@ function battery.shapes_follow_sample_batch_event(row, golden)
   refuses(row.name .. ": independent: k must be", wide.independent, wide, 4)
 end
 
+-- Cases whose parameters can stand beside each other, two at least: the first where no other fits.
+local function of_one_shape(row, golden)
+  local list, shapes = {}, nil
+  for _, case in ipairs(ordinary(golden)) do
+    local mine = {}
+    for name, v in pairs(case.params) do mine[name] = tensor(v):shape() end
+    for _, p in ipairs(row.parameters) do
+      if p.size then mine[p.name] = case.params[p.name] end
+    end
+    if not shapes or pcall(assert.same, shapes, mine) then
+      shapes = shapes or mine
+      list[#list + 1] = case
+    end
+  end
+  list[2] = list[2] or list[1]
+  return list
+end
+
+-- A row of a batch is what it is alone, whether the others have parameters of their own or one of all is shared.
+function battery.has_rows_that_are_as_alone(row, golden)
+  local cases = of_one_shape(row, golden)
+  local function check(t, alone, i, what)
+    local d, one, x = dist[row.name](t), make(row, alone), inner_points(row, alone)
+    local lead = x:shape()
+    table.insert(lead, 2, d.batch_shape[1])
+    close(d:log_prob(x:unsqueeze(2):broadcast_to(lead)):select(2, i), one:log_prob(x), 1e-12, what)
+    for _, name in ipairs { "mean", "variance", "entropy" } do
+      if row.functions[name] then
+        close(d[name](d):select(1, i), one[name](one), 1e-12, what .. ", " .. name)
+      end
+    end
+  end
+  local t = parameters(cases[1])
+  for _, p in ipairs(given(row, cases[1])) do
+    local list = {}
+    for k, case in ipairs(cases) do list[k] = tensor(case.params[p.name]) end
+    t[p.name] = pn.stack(list, 1)
+    local one = parameters(cases[1])
+    one[p.name] = pn.stack({ one[p.name], one[p.name] }, 1)
+    for i = 1, 2 do check(one, cases[1], i, row.name .. ", rows of " .. p.name) end
+  end
+  for i, case in ipairs(cases) do check(t, case, i, row.name .. ", row") end
+end
+
 function battery.never_stretches_x_silently(row, golden)
   local case = golden.cases[1]
   local one = make(row, case)

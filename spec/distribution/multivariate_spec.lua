@@ -90,6 +90,32 @@ describe("dirichlet", function()
 end)
 
 describe("low_rank_multivariate_normal", function()
+  it("has a row of the batch for each mean, factor and diagonal, or one of these for all", function()
+    local g = pn.generator(4)
+    local function some(lead, ...)
+      local shape = table.move({ ... }, 1, select("#", ...), #lead + 1, table.move(lead, 1, #lead, 1, {}))
+      return pn.randn(shape, { generator = g })
+    end
+    for _, a in ipairs { {}, { 4 } } do
+      for _, b in ipairs { {}, { 4 }, { 2, 1 } } do
+        for _, c in ipairs { {}, { 4 }, { 2, 4 } } do
+          local loc, factor, variance = some(a, 3), some(b, 3, 2), (some(c, 3) * 0.5):exp()
+          local d = dist.low_rank_multivariate_normal(loc, factor, variance)
+          local full = dist.multivariate_normal { loc = loc,
+            covariance_matrix = factor:matmul(factor:transpose(-2, -1)) + variance:diag_embed() }
+          assert.same(full.batch_shape, d.batch_shape)
+          local x = some(d.batch_shape, 3)
+          for _, name in ipairs { "log_prob", "entropy", "variance" } do
+            local at = name == "log_prob" and x or nil
+            local got, want = d[name](d, at), full[name](full, at)
+            assert.same(want:shape(), got:shape(), name)
+            assert.is_true((got - want):abs():max():item() < 1e-11, name)
+          end
+        end
+      end
+    end
+  end)
+
   local loc, diag = { 0.3, -1, 0.5 }, pn.tensor { 0.5, 1.5, 0.25 }
   local w = pn.tensor { { 0.8, 0.3 }, { -0.4, 0.9 }, { 1.5, 0.2 } }
   local low = dist.low_rank_multivariate_normal(loc, w, diag)

@@ -95,6 +95,31 @@ end
 -- The two numbers of an estimate.
 local function both(e) return e.value, e.se end
 
+describe("a law of one's own", function()
+  it("passes the gradients of its functions and moments as the library's does", function()
+    local x, p = pn.param(pn.tensor { -0.4, 1.3 }), pn.param(pn.tensor { 0.2, 0.9 })
+    local loc, scale = pn.param(pn.tensor { 0.3, -0.2 }), pn.param(pn.tensor { 0.8, 1.7 })
+    local list = { x, p, loc, scale }
+    for _, name in ipairs { "log_prob", "cdf", "icdf", "log_cdf", "log_survival", "mean", "variance", "mode",
+      "entropy" } do
+      local values, slopes = {}, {}
+      for k, make in ipairs { normal, dist.normal } do
+        local d = make(loc, scale)
+        local ok, y = pcall(d[name], d, name == "icdf" and p or x)
+        values[k] = ok and y or false
+        slopes[k] = ok and y:requires_grad() and pn.grad((y * pn.tensor { 1, -2 }):sum(), list)
+      end
+      if values[1] and values[2] then
+        assert.is_true((values[1] - values[2]):abs():max():item() < 1e-12, name)
+        for i in ipairs(list) do
+          local a, b = slopes[1] and slopes[1][i], slopes[2] and slopes[2][i]
+          assert.is_true(((a or x * 0) - (b or x * 0)):abs():max():item() < 1e-10, name .. " " .. i)
+        end
+      end
+    end
+  end)
+end)
+
 describe("a distribution of a script", function()
   local x = pn.randn { 5, 4, 3 }
   local pairs_of = {

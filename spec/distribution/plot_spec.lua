@@ -48,6 +48,36 @@ describe("the picture of a distribution", function()
     assert(dist.panel(dist.chi2(0.5)).y_range[2] < 1e3) -- a pole
   end)
 
+  it("labels long numbers at 1, 2 or 5 times a power of ten, at most half as far apart as its ends", function()
+    for _, range in ipairs { { 0, 1e4 }, { -1e4, 0 }, { 9e5, 9e5 + 40 }, { 1e4 - 9, 1e4 }, { -3e6, 4e6 }, { 0, 1e7 },
+      { 5e4, 54001 }, { 12345, 12345.9 } } do
+      local want = 0
+      for power = -3, 7 do
+        for _, times in ipairs { 1, 2, 5 } do
+          local step = times * 10.0 ^ power
+          want = step <= (range[2] - range[1]) / 2 * (1 + 1e-12) and math.max(want, step) or want
+        end
+      end
+      local step = dist.panel(dist.normal(0, 1), { x_range = range }).x_step
+      assert(math.abs(step / want - 1) < 1e-12, ("%g to %g: %g, not %g"):format(range[1], range[2], step, want))
+    end
+    assert.is_nil(dist.panel(dist.normal(0, 1), { x_range = { -9999, 9999 } }).x_step)
+    assert.equal(1, dist.panel(dist.poisson(3), { x_range = { 0, 12 } }).x_step)
+    assert.is_nil(dist.panel(dist.poisson(3), { x_range = { 0, 13 } }).x_step)
+  end)
+
+  -- The density at a draw of a normal of two numbers is uniform below its peak: a fiftieth of them is above 0.98 of it.
+  it("has colours up to what a fiftieth of the draws is above, so that a peak is not alone", function()
+    local d = dist.multivariate_normal { loc = { 0, 1 }, scale_tril = { { 1, 0 }, { 0.5, 2 } } }
+    local top = 0
+    local panel = dist.panel(d, { num_points = 101, x_range = { -3, 3 }, y_range = { -5, 7 } })
+    for _, line in ipairs(panel.marks[1].data) do
+      top = math.max(top, tonumber(line:match "%S+$") or 0)
+    end
+    local peak = d:log_prob(pn.tensor { 0, 1 }):exp():item()
+    assert(math.abs(top / peak - 0.98) < 0.012, top / peak)
+  end)
+
   it("has colours for pairs of numbers", function()
     local d = dist.multivariate_normal { loc = { 0, 1 }, scale_tril = { { 1, 0 }, { 0.5, 1 } } }
     assert.equal(1, #dist.panel(d, { num_points = 30 }).marks)

@@ -60,6 +60,21 @@ describe("glyph rows", function()
     end
   end)
 
+  it("are drawn from every class at every shift, a fiftieth of the pixels turned", function()
+    local count = 4000
+    local x, label = world:sample(count, { generator = pn.generator(3) })
+    local rows = x:transpose(1, 2) -- [count, 28, 28]
+    local share = pn.one_hot(label, 10):to "float64":mean(1)
+    assert.is_true((share - 0.1):abs():max():item() < 6 * (0.09 / count) ^ 0.5)
+    -- the mean of a pixel: of its five templates, each turned with probability 0.02
+    local want = world.templates:mean(2) * 0.96 + 0.02
+    for class = 0, 9 do
+      local mine = rows:take(1, label:eq(class):nonzero():reshape { -1 })
+      local error = (mine:mean(1) - want[class + 1]):abs():max():item()
+      assert.is_true(error < 6 * (0.25 / mine:size(1)) ^ 0.5, ("class %d: %g"):format(class, error))
+    end
+  end)
+
   it("have the density that the sum over templates has", function()
     local x, class = world:sample(300, { seed = 2 })
     assert.same({ 28, 300, 28 }, x:shape())

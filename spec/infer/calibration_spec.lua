@@ -277,6 +277,15 @@ describe("simulation-based calibration", function()
     assert.matches("plot: there is no quantity 'lamda', did you mean 'lambda'?",
       message_of(sbc.plot, sbc, "x.svg", { "lamda" }), 1, true)
     assert.matches("passed: level must lie between 0 and 1", message_of(sbc.passed, sbc, 2), 1, true)
+    -- a line for the names, each quantity and the whole, and one more where draws tell of too little
+    local function lines_of(ess)
+      local list = {}
+      sbc.ess = ess
+      for line in tostring(sbc):gmatch "[^\n]+" do list[#list + 1] = line:match "^%S+" end
+      return list
+    end
+    assert.same({ "quantity", "lambda", "log_likelihood", "10" }, lines_of(49))
+    assert.same({ "quantity", "lambda", "log_likelihood", "10", "warning:" }, lines_of(48))
   end)
 end)
 
@@ -337,6 +346,7 @@ describe("a guide", function()
       end })
     assert.is_true(v.p_values.mu < 0.01 and v.means.mu > 0.5, tostring(v))
     assert.matches("guide too low", tostring(v))
+    assert.matches("^quantity [^\n]+\nmu [^\n]+\n60 simulations [^\n]+$", tostring(v))
     assert.matches("vsbc: guide must be", message_of(pn.vsbc, m, 3), 1, true)
   end)
 end)

@@ -56,6 +56,25 @@ describe("a diagnosis", function()
       "y +log density +%-[%d.]+ +4", "gradient: 3 numbers", "no problem found" } do
       assert.matches(word, text)
     end
+    -- a block for each of what it holds, a line for each of its rows
+    for n = 1, 2 do
+      for k = 1, n do
+        d.problems[k] = { kind = "nan", where = "a/b.lua:" .. k, message = "problem " .. k }
+        d.advice[k] = { kind = "funnel", where = "", message = "advice " .. k }
+      end
+      local lines = {}
+      for line in (tostring(d) .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = line end
+      local tail = n == 1 and { "1 problem", "  b.lua:1:", "  funnel" }
+        or { "2 problems", "  b.lua:1:", "  b.lua:2:", "  funnel", "  funnel" }
+      for k, word in ipairs { "site", "w", "s", "y", "", "observed", "y", "", "term", "w", "s", "y", "", "gradient: 3",
+        "", table.unpack(tail) } do
+        assert.equal(word, lines[k]:sub(1, #word), k)
+      end
+      assert.equal(15 + #tail, #lines)
+    end
+    for _, word in ipairs { "b.lua:2: nan: problem 2", "  funnel %(advice%): advice 2" } do
+      assert.matches(word, tostring(d))
+    end
     assert.same({}, pn.diagnose(regression, "mean_field", { data = { x, y } }).problems)
     assert.same({}, pn.diagnose(regression, { data = { x, y } }).problems)
   end)

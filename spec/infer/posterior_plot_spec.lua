@@ -109,7 +109,9 @@ describe("a picture of a posterior", function()
     assert(math.abs(medians[2] - p:summary().tau.median) < 0.05)
     local ends = column(forest.marks[1], 1)
     assert(math.abs(ends[1] - p:summary().mu.q05) < 0.1 and math.abs(ends[2] - p:summary().mu.q95) < 0.1)
-    local pairs_ = panels_of(p, { kind = "pairs", names = { "mu", "tau", "theta[1]" } })
+    local pairs_, figure = panels_of(p, { kind = "pairs", names = { "mu", "tau", "theta[1]" } })
+    assert.equal(3, figure.columns)
+    assert.is_true(figure.size[2] > figure.size[1]) -- the legend is below
     assert.equal(6, #pairs_) -- below the diagonal and on it
     for i, cell in ipairs { 1, 4, 5, 7, 8, 9 } do assert.equal(cell, pairs_[i].cell) end
     assert.equal(math.tointeger(p.divergences), #pairs_[2].marks[2].data)

@@ -247,3 +247,32 @@ describe("a loop over time", function()
       end)())
   end)
 end)
+
+describe("what a run gives at each draw", function()
+  it("has the steps of a scan joined, time after the axes of the draws, and apart where their shapes differ", function()
+    local at_draws = require "penumbra.infer.at_draws"
+    local list, tensors = {}, {}
+    local function add(name, time, t)
+      list[#list + 1] = { name = time and ("%s[%s]"):format(name, table.concat(time, ",")) or name, base = name,
+        time = time }
+      tensors[#list] = t
+    end
+    local function some(shape) return pn.randn(shape, { generator = pn.generator(#list) }) end
+    add("a", nil, some { 4 })
+    add("x", { 1 }, some { 4, 2 })
+    add("z", { 1 }, some { 4, 2 })
+    add("x", { 2 }, some { 4, 2 })
+    add("z", { 2 }, some { 4, 3 })
+    add("s", { 1 }, some { 4 })
+    add("w", { 1, 2 }, some { 4 })
+    local sites, names = at_draws.joined(list, tensors, 1)
+    assert.same({ "a", "x", "z[1]", "z[2]", "s", "w[1,2]" }, names)
+    assert.same({ 4, 2, 2 }, sites.x:shape())
+    assert.same({ 4, 1 }, sites.s:shape())
+    for _, case in ipairs { { sites.a, 1 }, { sites.x:select(2, 1), 2 }, { sites.x:select(2, 2), 4 },
+      { sites["z[1]"], 3 }, { sites["z[2]"], 5 }, { sites.s:select(2, 1), 6 }, { sites["w[1,2]"], 7 } } do
+      near(case[1], tensors[case[2]], case[2])
+    end
+    assert.is_nil(sites.z or sites["x[1]"] or sites["s[1]"])
+  end)
+end)

@@ -119,6 +119,20 @@ describe("the gradient of a bound", function()
     end
   end)
 
+  it("may be another estimate, of the same bound: one value by the same draws", function()
+    for k, case in ipairs { { "iwae", "dreg" }, { "elbo", "sticking_the_landing" }, { "elbo", "score_function" } } do
+      local values, slopes = {}, {}
+      for i, name in ipairs(case) do
+        pn.seed(30 + k)
+        local fit, guide = normal_pair("monte_carlo", name, 0.3, 0.8, 5)
+        local bound = objective.estimate(fit, fit.how)
+        values[i], slopes[i] = bound:item(), pn.grad(bound, guide:parameters())[2]:item()
+      end
+      near(values[1], values[2], 1e-12)
+      assert.is_true(math.abs(slopes[1] - slopes[2]) > 1e-3, case[2])
+    end
+  end)
+
   it("of discrete draws is that of the sum over their values", function()
     -- z ~ Bernoulli(0.3), y ~ N(2 z, 1); q = Bernoulli(sigmoid(l)): d ELBO / dl = q (1 - q) (f(1) - f(0)).
     local m = pn.model(function(m)
@@ -142,6 +156,39 @@ describe("the gradient of a bound", function()
       local bound = case[1] == "elbo" and -objective.negative_elbo(fit, fit.how) or objective.estimate(fit, fit.how)
       near(bound:item(), q * f(1) + (1 - q) * f(0), 0.1)
       near(pn.grad(bound, guide:parameters())[1]:item(), want, case[2] and 0.02 or 0.08)
+    end
+  end)
+
+  it("of one or two discrete draws has that mean exactly, whatever the others' costs are taken away", function()
+    local m = pn.model(function(m)
+      m:observe("y", dist.normal(m:sample("z", dist.bernoulli(0.3)) * 2, 1), 1.6)
+    end)
+    local l = 0.4
+    local q = 1 / (1 + math.exp(-l))
+    local f = {}
+    for z = 0, 1 do
+      f[z] = math.log(z == 1 and 0.3 or 0.7) + dist.normal(2 * z, 1):log_prob(1.6):item()
+        - math.log(z == 1 and q or 1 - q)
+    end
+    for n = 1, 2 do
+      for _, vectorised in ipairs { true, false } do
+        local guide = pn.model(function(g) g:sample("z", dist.bernoulli { logits = g:param("l", l) }) end)
+        local fit = pn.svi(m, guide, { steps = 0, draws = n, vectorised = vectorised, divergence = "monte_carlo",
+          compile = false })
+        local slope = {} -- by how many of the draws are 1, which the bound tells
+        pn.seed(2)
+        for _ = 1, 60 do
+          local bound = -objective.negative_elbo(fit, fit.how)
+          for ones = 0, n do
+            if math.abs(bound:item() - (ones * f[1] + (n - ones) * f[0]) / n) < 1e-9 then
+              slope[ones] = pn.grad(bound, guide:parameters())[1]:item()
+            end
+          end
+        end
+        local mean = n == 1 and q * slope[1] + (1 - q) * slope[0]
+          or q ^ 2 * slope[2] + 2 * q * (1 - q) * slope[1] + (1 - q) ^ 2 * slope[0]
+        near(mean, q * (1 - q) * (f[1] - f[0]), 1e-9)
+      end
     end
   end)
 

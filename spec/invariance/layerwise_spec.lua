@@ -195,6 +195,19 @@ describe("the layer-by-layer fit", function()
         assert.is_true((fit:predict(x):mean(1) - y):square():mean():item() < 0.25) -- of a variance of 0.52
       end
     end
+    -- the scale of the noise is short for the likelihood that it says
+    local traces = {}
+    for k, given in ipairs { { noise_scale = 0.2 }, { log_likelihood = function(f, t)
+      return pn.dist.normal(f, 0.2):log_prob(t):sum(-1)
+    end } } do
+      pn.seed(4)
+      local net = nn.sequential { nn.linear(1, 6), nn.tanh(), nn.linear(6, 1) }
+      given.x, given.y, given.steps, given.max_sweeps, given.expectation = x, y, 20, 2, "marginal"
+      traces[k] = inv.fit_layers(net, given).trace
+    end
+    for sweep, row in ipairs(traces[1]) do
+      for l, value in ipairs(row) do assert.near(value, traces[2][sweep][l], 1e-8 * math.abs(value)) end
+    end
     -- classes, by a log likelihood of one's own
     pn.seed(3)
     local labels = x:gt(0):to "int64":squeeze(2)

@@ -205,6 +205,25 @@ describe("a CSV file", function()
     assert.equal(-306, rows[3][2])
   end)
 
+  it("has its columns in the file's order, whichever kinds come first", function()
+    local words = { a = { "1", "2" }, city = { "x", "y" }, b = { "30", "40" }, t = { "1970-01-06", "1970-01-07" } }
+    local numbers = { a = { 1, 2 }, city = { 0, 1 }, b = { 30, 40 }, t = { 5, 6 } }
+    for _, order in ipairs { { "a", "city", "b", "t" }, { "city", "a", "t", "b" }, { "t", "b", "a", "city" },
+      { "b", "a", "t", "city" } } do
+      local lines, want = { table.concat(order, ",") }, {}
+      for row = 1, 2 do
+        local fields = {}
+        want[row] = {}
+        for k, name in ipairs(order) do fields[k], want[row][k] = words[name][row], numbers[name][row] end
+        lines[#lines + 1] = table.concat(fields, ",")
+      end
+      write(table.concat(lines, "\n") .. "\n")
+      local x, names = data.csv(path, { kinds = { city = "category", t = "date" } })
+      assert.same(order, names)
+      assert.same(want, x:totable())
+    end
+  end)
+
   it("takes the levels of another file, and refuses others", function()
     write(text)
     local x = assert(data.csv(path, { kinds = kinds, date = "%d.%m.%Y", decimal = ",", rows = { 2, 2 },

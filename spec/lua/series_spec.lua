@@ -129,6 +129,22 @@ describe("a set of series", function()
       assert.equal(want.yday - 1, math.floor((calendar.features.day_of_year(day) + 0.5) * 365 + 0.5))
       assert.equal((want.wday + 5) % 7, math.floor((calendar.features.day_of_week(day) + 0.5) * 6 + 0.5))
     end
+    -- a feature of each part of a date, from -1/2 to 1/2
+    for k = 0, 400 do
+      local time = k * 7654321 - 1e9 // 1
+      local day, second, want = time // 86400, time % 86400, os.date("!*t", time)
+      for name, x in pairs { minute_of_hour = want.min / 59, hour_of_day = want.hour / 23,
+        day_of_month = (want.day - 1) / 30, month = (want.month - 1) / 11, day_of_week = (want.wday + 5) % 7 / 6,
+        day_of_year = (want.yday - 1) / 365 } do
+        assert.near(x - 0.5, calendar.features[name](day, second, k), 1e-15)
+      end
+      assert.near(10 ^ calendar.features.age(day, second, k), 2 + k, 1e-9)
+    end
+    local parts = { "minute_of_hour", "hour_of_day", "day_of_week", "day_of_month", "day_of_year", "age" }
+    for first, text in ipairs { "10min", "H", "D" } do -- none that is the same at all steps
+      assert.same(table.move(parts, first, 6, 1, {}), calendar.usual(calendar.frequency(text)))
+    end
+    assert.same({ "month", "age" }, calendar.usual(calendar.frequency "Q"))
     local b, friday = calendar.frequency "B", calendar.days(2024, 3, 1)
     for i, want in ipairs { 1, 4, 5, 6, 7, 8, 11 } do
       assert.equal(calendar.days(2024, 3, want), (calendar.at(b, friday, 0, i - 1)))

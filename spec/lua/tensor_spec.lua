@@ -369,6 +369,11 @@ describe("gradients", function()
     raises("must be a parameter", function()
       pn.ones(1):set(pn.ones(1))
     end)
+    for _, order in ipairs { 0, 3, 1.5 } do
+      raises("check_gradients: order must be 1 or 2, got " .. order, function()
+        pn.check_gradients(function() return w * w end, { w }, { order = order })
+      end)
+    end
     raises("check_gradients: order 1, params%[1%], element 1: gradient .* differences", function()
       pn.check_gradients(function() return w:detach():square() * w end, { w })
     end)

@@ -36,9 +36,31 @@ describe("data of other classes", function()
     assert.same({ 1, 1, 1, 0 }, { ideal.auc, ideal.aupr_outside, ideal.aupr_inside, ideal.fpr95 })
   end)
 
-  it("can be drawn", function()
-    local panels = pn.plot.ood(metrics.ood(pn.tensor(g.inside), pn.tensor(g.outside)))
+  it("can be drawn: shares of entropies up to each, and what is found of either kind", function()
+    local r = metrics.ood(pn.tensor(g.inside), pn.tensor(g.outside))
+    local panels = pn.plot.ood(r)
     assert.equal(2, #panels)
+    assert.same({ 0, math.log(r.classes) }, panels[1].x_range)
+    for k, name in ipairs { "inside", "outside" } do
+      local values, n = r.entropies[name]:totable(), 0
+      for _, line in ipairs(panels[1].marks[k].data) do
+        local x, y = line:match "(%S+)%s+(%S+)"
+        local below, up_to = 0, 0
+        for _, v in ipairs(values) do
+          below, up_to = below + (v < x - 1e-9 and 1 or 0), up_to + (v <= x + 1e-9 and 1 or 0)
+        end
+        n = n + 1
+        assert.near(n / #values, tonumber(y), 1e-6)
+        assert.is_true(below < n and n <= up_to)
+      end
+      assert.equal(#values, n)
+      assert.equal(name, panels[1].marks[k].label)
+    end
+    for i, line in ipairs(panels[2].marks[2].data) do
+      local x, y = line:match "(%S+)%s+(%S+)"
+      assert.near(r.roc.false_positive[i]:item(), tonumber(x), 1e-6)
+      assert.near(r.roc.true_positive[i]:item(), tonumber(y), 1e-6)
+    end
   end)
 
   it("must be probabilities of the same classes", function()

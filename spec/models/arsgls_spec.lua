@@ -132,6 +132,29 @@ describe("arsgls", function()
     end
   end)
 
+  it("counts a law over a whole observation where all of it was observed, one of each number by itself", function()
+    local m, y = linear(6, NOISE, 3)
+    m.encoder = nil
+    local numbers = m.emission
+    local function evidence(law, data)
+      m.emission = law
+      return m:log_evidence({ y = data }, { generator = pn.generator(5) })
+    end
+    local function whole(z) return numbers(z):independent(1) end
+    close(evidence(whole, y), evidence(numbers, y), 1e-12, "all observed")
+    local part = pn.where(pn.tensor { { 0, 0 }, { 0, 0 }, { 0, 1 } }:gt(0):unsqueeze(2), 0 / 0, y)
+    close(evidence(whole, part), evidence(whole, y:slice(1, 1, 2)), 1e-12, "the last in part")
+    local s = { transition = m.bases.bases.a:select(1, 1):detach(),
+      transition_cov = pn.tensor { 0.3, 0.2 }:diag_embed(), emission = m.bases.bases.c:select(1, 1):detach(),
+      emission_cov = (pn.tensor { 0.4, 0.1 } + NOISE):diag_embed(), initial_mean = pn.zeros { 2 },
+      initial_cov = pn.eye(2) }
+    m.num_particles = 40
+    local ratio = pn.no_grad(evidence, numbers, part:broadcast_to({ 3, 3000, 2 }):contiguous())
+    ratio = (ratio - kalman.log_likelihood(s, part)):exp()
+    local error = 6 * (ratio:var():item() / 3000) ^ 0.5
+    assert.is_true(error < 0.2 and math.abs(ratio:mean():item() - 1) < error)
+  end)
+
   it("has networks of numbers, of heavy tails and of 0 and 1", function()
     for _, emission in ipairs { "normal", "student_t", "bernoulli" } do
       local m = arsgls { size = 3, states = 2, switches = 2, auxiliary = 2, emission = emission, scaling = "none",

@@ -402,6 +402,20 @@ describe("bad input", function()
         assert(message:find(verb .. ": ", 1, true) and message:find(what, 1, true), what .. ": " .. message)
       end
     end
+    -- what lies within the open or closed interval of each number, and just outside
+    local function made(name, value)
+      return pn.models.bnsde { size = 2, diffusion = name == "diffusion" and value or 0.5,
+        noise = name == "noise" and value or 0.1, prior_drift = function(_, h) return -h end,
+        gamma = name == "gamma" and value or nil }
+    end
+    for name, case in pairs { noise = { { 1e-9, { 0.1, 2 } }, { 0, -1, { 1, 0 }, { 1 }, 0 / 0, math.huge } },
+      diffusion = { { 1e-9, { 0.1, 2 } }, { 0, -1, { 0, 1 }, { 1, 1, 1 }, 0 / 0 } },
+      gamma = { { 0, 1, { 0, 1 } }, { -1e-9, 1 + 1e-9, { 0.5, 2 }, 0 / 0, "1" } } } do
+      for _, value in ipairs(case[1]) do made(name, value) end
+      for _, value in ipairs(case[2]) do
+        assert.matches("bnsde: " .. name .. " must be a number or a list of 2", (message_of(made, name, value)))
+      end
+    end
     assert.matches("e_pac_bayes_hybrid", message_of(m.fit, m, { data = b, epochs = 1, objective = "e_pac_bayes" }))
     assert.matches("did you mean", message_of(m.fit, m, { data = b, epochs = 1, objective = "e_bayes_hybird" }))
     assert.matches("delta", message_of(m.loss, m, b, { delta = 1 }))

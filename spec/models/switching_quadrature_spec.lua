@@ -28,7 +28,7 @@ local function system(m, o, s, u)
     local w = logits:slice(-1, 3 * g - 2, 3 * g):exp()
     w = w / w:sum(-1, true)
     for _, name in ipairs(names) do
-      local x = m.bases.bases[name]:detach()
+      local x = m.bases.bases[name]:detach() * (o.scaling_of_bases or 1)
       if name == "q" or name == "r" or name == "s" then
         out[name] = averages[o.average or "scales"](w, x:reshape { 3 })
       elseif name == "b" or name == "d" then
@@ -39,6 +39,7 @@ local function system(m, o, s, u)
     end
   end
   out.a, out.c = out.a or 1, out.c or 1 -- (of a level alone)
+  out.b, out.d = out.b or 0, out.d or 0 -- (without covariates)
   return out
 end
 
@@ -56,10 +57,16 @@ local function grid(loc, sd)
   return loc + sd * z, dist.normal(0, 1):log_prob(z) + math.log(2 * REACH / (POINTS - 1))
 end
 
--- Log evidence of one and of two steps, mean of x_2 and of an observation like y_2 after both, of y_2 after y_1.
+-- Log evidence of one and of two steps, mean and mean square of x_2 and of an observation like y_2 after both, mean of
+-- y_2 after y_1.
 local function exact(m, o)
-  local first = m.switch.first(pn.tensor(U[1])):detach()
-  local s1, log_w = grid(first[1]:item(), (1 + first[2]:exp()):log():item())
+  local s1, log_w
+  if o.covariates > 0 then
+    local first = m.switch.first(pn.tensor(U[1])):detach()
+    s1, log_w = grid(first[1]:item(), (1 + first[2]:exp()):log():item())
+  else
+    s1, log_w = grid(m.switch.loc:item(), math.exp(-m.switch.log_inverse_scale:item()))
+  end
   s1, log_w = s1:unsqueeze(2), log_w:unsqueeze(2)
   local k1 = system(m, o, s1, U[1])
   local mean, var = predicted(m.prior_mean:detach(), (m.prior_log_inverse_scale:detach() * -2):exp(), k1)
@@ -67,7 +74,8 @@ local function exact(m, o)
   mean, var, log_p = updated(mean, var, k1, Y[1])
   log_w = log_w + log_p
   local one = log_w:logsumexp():item()
-  local offset = m.switch.offset.rest(m.switch.offset.s(s1) + m.switch.offset.u(pn.tensor(U[2])):unsqueeze(1)):detach()
+  local of_u = o.covariates > 0 and m.switch.offset.u(pn.tensor(U[2])):unsqueeze(1) or 0
+  local offset = m.switch.offset.rest(m.switch.offset.s(s1) + of_u):detach()
   local loc, spread = offset, k1.s
   if k1.f then loc, spread = loc + k1.f * mean, spread + k1.f * k1.f * var end
   local s2, log_w2 = grid(loc, spread:sqrt())
@@ -80,17 +88,19 @@ local function exact(m, o)
   mean, var = predicted(mean, var, k2)
   local forecast = ((log_w - one):exp() * (k2.c * mean + k2.d)):sum():item()
   local after = table.pack(updated(mean, var, k2, Y[2]))
-  mean, log_w = after[1], log_w + after[3]
+  mean, var, log_w = after[1], after[2], log_w + after[3]
   local two = log_w:logsumexp():item()
   local w = (log_w - two):exp()
   return { one = one, two = two, forecast = forecast, mean = (w * mean):sum():item(),
-    like = (w * (k2.c * mean + k2.d)):sum():item() }
+    like = (w * (k2.c * mean + k2.d)):sum():item(),
+    square = (w * (var + mean:square())):sum():item(),
+    like_square = (w * (k2.c * k2.c * var + k2.r + (k2.c * mean + k2.d):square())):sum():item() }
 end
 
-local function series(steps, size)
+local function series(o, steps, size)
   local y, u = pn.tensor(Y):reshape { 2, 1, 1 }, pn.tensor(U):reshape { 2, 1, 2 }
   return { y = y:slice(1, 1, steps):broadcast_to({ steps, size, 1 }):contiguous(),
-    inputs = u:slice(1, 1, steps):broadcast_to({ steps, size, 2 }):contiguous() }
+    inputs = o.covariates > 0 and u:slice(1, 1, steps):broadcast_to({ steps, size, 2 }):contiguous() or nil }
 end
 
 local function made(name, more)
@@ -105,6 +115,7 @@ local function made(name, more)
   for _, p in ipairs(m:parameters()) do -- away from zeros and from one another
     p:set((p + pn.randn(p:shape()) * 0.4):detach())
   end
+  if o.covariates == 0 then m.switch.log_inverse_scale:set(pn.tensor { 0.9 }) end
   if m.encoder then -- wide, or weights have no variance: what it says makes proposals narrower than the law
     local weight, bias = table.unpack(m.encoder.s:parameters())
     weight:set(weight:detach() * 0.3)
@@ -117,7 +128,8 @@ describe("a switching system whose bases differ", function()
   for _, case in ipairs {
     { "sgls", {} }, { "sgls", { average = "variances", sharing = "all", encoder = { 4 } } },
     { "rsgls", {} }, { "rsgls", { average = "log_scales", sharing = "none", encoder = { 4 } } },
-    { "rsgls", { average = "variances", encoder = { 4, 3 } } }, { "rsgls_issm", { encoder = { 4 } } },
+    { "rsgls", { average = "variances", encoder = { 4, 3 }, scaling_of_bases = 1.5 } },
+    { "rsgls_issm", { encoder = { 4 } } }, { "rsgls", { covariates = 0, encoder = { 4 } } },
   } do
     local name, more = case[1], case[2]
     it(("has the evidence and the state of quadrature: %s, %s, %s, %s"):format(name, more.average or "scales",
@@ -125,22 +137,29 @@ describe("a switching system whose bases differ", function()
       local m, o = made(name, more)
       local want, size = pn.no_grad(exact, m, o), 3000
       pn.no_grad(function()
-        local e = m:log_evidence(series(2, size), { generator = pn.generator(3) })
+        local e = m:log_evidence(series(o, 2, size), { generator = pn.generator(3) })
         expect(1, (e - want.two):exp(), 0.06, "evidence")
-        local b = m:filter(series(2, size), { generator = pn.generator(4) })
+        local b = m:filter(series(o, 2, size), { generator = pn.generator(4) })
         local share = (b.state.log_evidence - want.two):exp()
         expect(0, share * (m:moments(b):squeeze(-1) - want.mean), 0.06, "filtered mean")
-        local along = m:filtered(series(2, size), { generator = pn.generator(4) })
+        local along = m:filtered(series(o, 2, size), { generator = pn.generator(4) })
         share = (along.increments:sum(1) - want.two):exp()
         expect(0, share * (along.state_mean[2]:squeeze(-1) - want.mean), 0.06, "filtered along the way")
         expect(0, share * (along.mean[2]:squeeze(-1) - want.like), 0.1, "an observation like the last")
-        b = m:filter(series(1, size), { generator = pn.generator(5) })
-        local after = b:update(pn.full({ size, 1 }, Y[2]), pn.tensor { U[2] }:broadcast_to({ size, 2 }):contiguous())
+        local function squares(what)
+          local x = along[what .. "mean"][2]:square() + along[what .. "variance"][2]
+          return share * (x:squeeze(-1) - want[what == "" and "like_square" or "square"])
+        end
+        expect(0, squares "state_", 0.1, "mean square of the state along the way")
+        expect(0, squares "", 0.2, "mean square of an observation like the last")
+        b = m:filter(series(o, 1, size), { generator = pn.generator(5) })
+        local u = o.covariates > 0 and pn.tensor { U[2] }:broadcast_to({ size, 2 }):contiguous() or nil
+        local after = b:update(pn.full({ size, 1 }, Y[2]), u)
         share = (after.state.log_evidence - want.two):exp()
         expect(1, share, 0.06, "evidence of a belief that goes on")
         expect(0, share * (m:moments(after):squeeze(-1) - want.mean), 0.06, "mean of a belief that goes on")
         share = (b.state.log_evidence - want.one):exp()
-        local u = pn.tensor(U[2]):reshape({ 1, 1, 2 }):broadcast_to({ 1, size, 2 }):contiguous()
+        u = u and u:unsqueeze(1)
         for _, mode in ipairs { "ancestral", "marginal" } do
           local y = m:forecast(b, 1, { draws = 20, inputs = u, mode = mode, generator = pn.generator(6) })
           expect(0, share * (y:mean(1):reshape { size } - want.forecast), 0.15, mode .. " forecast")

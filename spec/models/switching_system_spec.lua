@@ -107,6 +107,49 @@ describe("a switching system whose bases are equal", function()
   end)
 end)
 
+-- ---- structures whose bases are equal: level, slope and seasons, which noise enters where y sees them ----
+
+describe("a structure whose bases are equal", function()
+  it("has the Kalman filter's evidence and state, each series from the season that it begins with", function()
+    for _, trend in ipairs { false, true } do
+      local m = pn.models.rsgls_issm { trend = trend, seasonal = { { period = 2, every = 2 } }, switches = 2, base = 3,
+        scaling = "none", floor = 0, num_particles = 3, encoder = false }
+      local lead = trend and { 0.3, 0.05 } or { 0.3 }
+      local n, noise = #lead + 2, pn.concatenate({ pn.tensor(lead), pn.tensor { 0.2, 0.6 } }, 1)
+      for name, x in pairs(m.bases.bases) do
+        local v = name == "q" and noise:log() * -0.5 or pn.full({}, name == "r" and math.log(0.4) * -0.5 or 0)
+        x:set(v:broadcast_to(x:shape()):contiguous())
+      end
+      local x0, v0 = pn.linspace(-0.5, 0.8, n), pn.linspace(0.4, 1.5, n)
+      m.prior_mean:set(x0)
+      m.prior_log_inverse_scale:set(v0:log() * -0.5)
+      local y = pn.randn({ 7, 2, 1 }, { generator = pn.generator(3) })
+      y = pn.where(pn.tensor({ { 0, 0 }, { 0, 1 }, { 1, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } }):gt(0)
+        :unsqueeze(3), NAN, y)
+      local batch, want, state = { y = y, start = { 0, 3 } }, {}, {}
+      local moves = pn.eye(n)
+      if trend then
+        moves = moves + pn.eye(n):select(1, 1):unsqueeze(2) * pn.eye(n):select(1, 2):unsqueeze(1)
+      end
+      for b, start in ipairs(batch.start) do
+        local mean, cov, total = x0, v0:diag_embed(), 0
+        for t = 1, 7 do
+          local row, season = {}, (start + t - 1) // 2 % 2
+          for k = 1, n do row[k] = (k <= #lead or k == #lead + 1 + season) and 1 or 0 end
+          local c, v = pn.tensor { row }, y[t][b]
+          local log_p
+          mean, cov, log_p = pn.kalman_step(mean, cov, moves, nil, (noise * c[1]):diag_embed(), v, c, nil,
+            pn.tensor { { 0.4 } }, { observed = v:isnan():logical_not() })
+          total = total + log_p:item()
+        end
+        want[b], state[b] = total, mean
+      end
+      close(m:log_evidence(batch), pn.tensor(want), 1e-9, "evidence")
+      close(m:moments(m:filter(batch)), pn.stack(state, 1), 1e-9, "state")
+    end
+  end)
+end)
+
 -- ---- one of two labels ----
 
 local TWO = { a = { 0.9, -0.5 }, c = { 1, 0.7 }, q = { 0.1, 0.4 }, r = { 0.2, 0.05 }, first = { 0.6, 0.4 },
@@ -145,6 +188,39 @@ describe("a categorical switch", function()
     end
     local b = two_labels(64):filter({ y = repeated(y, 3000) }, { generator = pn.generator(6) })
     expect(oracle.enumerate(TWO, y).mean, two_labels(64):moments(b), 0.03)
+  end)
+
+  it("is smoothed to the enumerated moments of the state, and a Gaussian one that does not know of it, too", function()
+    local y = { 0.5, NAN, 0.4, 0.9 }
+    local e, m = oracle.enumerate(TWO, y), two_labels(600)
+    local s = m:smooth({ y = repeated(y, 12) }, { draws = 200, generator = pn.generator(3) })
+    for t = 1, 4 do
+      near(e.smoothed[t][1], s.mean:select(1, t):mean():item(), 0.02)
+      near(e.smoothed[t][2], s.cov:select(1, t):mean():item(), 0.02)
+      near(e.probabilities[t][1], s.s:select(1, t):eq(0):to("float64"):mean():item(), 0.04)
+    end
+    local wide = some_series(5, 3)
+    local of_normal = constant(sgls):smooth({ y = wide }, { draws = 2 })
+    close(of_normal.mean, kalman.smooth(linear(), wide).mean, 1e-9, "smoothed")
+    close(of_normal.cov, kalman.smooth(linear(), wide).cov, 1e-9, "smoothed")
+  end)
+
+  it("is drawn from its law times what an encoder makes of y, and weighed by the two's ratio", function()
+    local y = repeated({ 0.5, -0.3, 0.4, 0.9 }, 8000)
+    local m = two_labels(16)
+    function m.encoder(x)
+      local l = x * 0.4 + 0.3
+      return { s = { loc = pn.concatenate({ l, -l }, -1), variance = l * 0 + 1 } }
+    end
+    local function evidence(x) return pn.no_grad(m.log_evidence, m, { y = x }, { generator = pn.generator(5) }) end
+    expect(1, (evidence(y) + 3.656840138624):exp(), 0.05)
+    m.threshold = 0
+    for _, first in ipairs { 0.5, NAN } do
+      local b = pn.no_grad(m.filter, m, { y = y:slice(1, 1, 1) * 0 + first }, { generator = pn.generator(6) })
+      local l = first == first and first * 0.4 + 0.3 or 0 -- nothing was seen
+      local p = TWO.first[1] * math.exp(l) / (TWO.first[1] * math.exp(l) + TWO.first[2] * math.exp(-l))
+      expect(p, b.state.particles.s:select(-1, 1), 0.01)
+    end
   end)
 
   it("passes a gradient to the laws of the labels: that of the evidence itself with one step", function()

@@ -67,6 +67,30 @@ describe("the first state's flow", function()
   end)
 end)
 
+describe("a smoothed path", function()
+  it("is of its own series, and observations of it are in the series' own units", function()
+    pn.seed(5)
+    local m = case.linear { scaling = "standard" }
+    local y = case.draws_of(6, 3) * 4 + 7
+    local function smoothed(x)
+      return m:smooth({ y = x }, { draws = 300, generator = pn.generator(1) })
+    end
+    local s = smoothed(y)
+    assert.same({ 300, 6, 3, 1 }, s.state:shape())
+    -- y = z + noise
+    local mean = y:mean(1)
+    local sd = (y - mean):square():mean(1):sqrt()
+    local noise = (s.observation - mean) / sd - s.state
+    case.near_mean(0, noise, 0.02)
+    case.near_mean(0.25, noise:square(), 0.02)
+    local turned = pn.stack({ y:select(2, 1), y:select(2, 2) * pn.tensor { 1, -1, 1, -1, 1, -1 }:unsqueeze(2),
+      y:select(2, 3) }, 2)
+    local moved = (smoothed(turned).state - s.state):abs():max(1):max(1):reshape { 3 }:totable()
+    assert.is_true(moved[1] == 0 and moved[2] > 0.01 and moved[3] == 0)
+    assert.is_true((s.state:select(1, 1) - s.state:select(1, 2)):abs():min():item() > 0)
+  end)
+end)
+
 describe("the gain", function()
   it("never falls below its floor", function()
     for _, gain in ipairs { "shared", "network" } do

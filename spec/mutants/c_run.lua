@@ -225,8 +225,8 @@ end
 
 local function passes(spec, seconds)
   return run(("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/build/lua/?.so;;' "
-    .. "PENUMBRA=%s/penumbra BUILD=%s OPENBLAS_NUM_THREADS=1 timeout -k 5 %d busted --lua=%s -o spec/output.lua %s "
-    .. "</dev/null >/dev/null 2>&1")
+    .. "PENUMBRA=%s/penumbra BUILD=%s OPENBLAS_NUM_THREADS=1 timeout -k 5 %d busted --no-keep-going --lua=%s "
+    .. "-o spec/output.lua %s </dev/null >/dev/null 2>&1")
     :format(root, root, root, tree, build, build, 30 + 8 * seconds, lua, spec))
 end
 

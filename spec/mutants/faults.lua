@@ -1,7 +1,8 @@
 --- The faults that a Lua text can have: lists of {from, to, text, line, def, kind, what}: bytes from to to become text.
 --- def: the line on which the innermost function about it is defined. Two kinds: random, slips at any place; aimed,
 --- what mathematics loses: a term of a sum or product, a gradient or half of it, an option, weights, a state.
---- A fault whose text calls MUTANT is in force only where that changes a value, which it then tells.
+--- A fault whose text calls MUTANT is in force only where that changes a value, which it then tells; its field value
+--- says which: slope, of what has a gradient, or equal, of what has many elements.
 local faults = {}
 
 -- ---- tokens ----
@@ -266,7 +267,7 @@ function faults.of(text)
           local a, b = list[from].from, list[to].to
           new = helper and ("MUTANT.%s(%s)"):format(helper, text:sub(a, b)) or new
           found[#found + 1] = {from = a, to = b, text = new, line = list[from].line, def = def, kind = kind,
-            what = what}
+            what = what, value = helper and (helper == "equal" and "equal" or "slope")}
         end
       end, default)
     end
@@ -278,15 +279,37 @@ function faults.of(text)
   return found
 end
 
---- faults.instrumented(text, name): the text with COVER "name:line" at the head of each function.
-function faults.instrumented(text, name)
-  local list, parts, at = tokens(text), {}, 1
+-- What stands where in the instrumented text: a list of {at, text}, in order.
+local function insertions(text, name)
+  local found, seen, list = {}, {}, tokens(text)
   nest(list)
   for _, t in ipairs(list) do
-    if t.header then
-      parts[#parts + 1] = text:sub(at, t.to) .. (" COVER %q "):format(name .. ":" .. t.header)
-      at = t.to + 1
+    local text_there = t.header and (" COVER %q "):format(name .. ":" .. t.header)
+    if text_there then found[#found + 1] = {at = t.to + 1, rank = 2, text = text_there} end
+  end
+  for _, fault in ipairs(faults.of(text)) do
+    local key = fault.value and ("%s:%d:%s"):format(name, fault.from, fault.value)
+    if key and not seen[key] and faults.applied(text, fault) then
+      seen[key] = true
+      -- the longer is the outer one
+      found[#found + 1] = {at = fault.from, rank = 3, long = fault.to, text = ("PROBE(%q, "):format(key)}
+      found[#found + 1] = {at = fault.to + 1, rank = 1, long = fault.from, text = ")"}
     end
+  end
+  table.sort(found, function(a, b)
+    if a.at ~= b.at or a.rank ~= b.rank then return a.at < b.at or a.at == b.at and a.rank < b.rank end
+    return (a.long or 0) > (b.long or 0)
+  end)
+  return found
+end
+
+--- faults.instrumented(text, name): the text with COVER "name:line" at the head of each function, and PROBE("name:from:
+--- slope", x) or ... equal", x) about each value x that a fault would change.
+function faults.instrumented(text, name)
+  local parts, at = {}, 1
+  for _, entry in ipairs(insertions(text, name)) do
+    parts[#parts + 1] = text:sub(at, entry.at - 1) .. entry.text
+    at = entry.at
   end
   return table.concat(parts) .. text:sub(at)
 end

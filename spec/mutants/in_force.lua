@@ -14,29 +14,27 @@ local function is_tensor(x)
   return core and core.is_tensor(x) and x:dtype():find "^float"
 end
 
-local mutant = {}
+local mutant = {acts = {}}
 MUTANT = mutant -- luacheck: ignore
 
+--- acts[value](x): would a fault of this value change x?
+function mutant.acts.slope(x) return is_tensor(x) and x:requires_grad() end
+function mutant.acts.equal(x) return is_tensor(x) and x:numel() > 1 end
+
 function mutant.half(x, ...)
-  if is_tensor(x) and x:requires_grad() then
-    tell()
-    return x * 0.5 + x:detach() * 0.5, ...
-  end
-  return x, ...
+  if not mutant.acts.slope(x) then return x, ... end
+  tell()
+  return x * 0.5 + x:detach() * 0.5, ...
 end
 
 function mutant.detached(x, ...)
-  if is_tensor(x) and x:requires_grad() then
-    tell()
-    return x:detach(), ...
-  end
-  return x, ...
+  if not mutant.acts.slope(x) then return x, ... end
+  tell()
+  return x:detach(), ...
 end
 
 function mutant.equal(x, ...)
-  if is_tensor(x) and x:numel() > 1 then
-    tell()
-    return x * 0 + x:mean(), ...
-  end
-  return x, ...
+  if not mutant.acts.equal(x) then return x, ... end
+  tell()
+  return x * 0 + x:mean(), ...
 end

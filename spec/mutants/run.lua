@@ -5,10 +5,11 @@
 ---                                     [--budget 300]
 ---     lua5.4 spec/mutants/run.lua show [--kind random]  shares by folder with 95 % intervals, and the survivors
 ---
---- A fault is tried by the specs that enter its function, those first that enter most of its file for their time, until
---- one fails; one whose function no spec enters survives, and one whose specs would take longer than `budget` seconds
---- survives when these are over (so that the share of those that were noticed is at least what is told). What was tried
---- stands in build/mutants/results, a line each, and is not tried again.
+--- A fault is tried by the specs that enter its function (one of a gradient or weights by those in which it changes a
+--- value; where it never does it is inert, and does not count), those first that enter most of its file for their time,
+--- until one fails; one whose function no spec enters survives, and one whose specs would take longer than `budget`
+--- seconds survives when these are over (so that the share of those that were noticed is at least what is told). What
+--- was tried stands in build/mutants/results, a line each, and is not tried again.
 --- spec/mutants/equivalent.txt names faults that change nothing, with the reason: they do not count. The tree itself
 --- is not touched. Environment: LUA, BUILD.
 local faults, tally = dofile "spec/mutants/faults.lua", dofile "spec/mutants/tally.lua"
@@ -20,15 +21,15 @@ local room = build .. "/mutants"
 
 local read, lines = tally.read, tally.lines
 
--- Runs a spec; true if all passed, and the seconds.
+-- Runs a spec until it fails; true if all passed, and the seconds of processor, rounded up, whatever else is running.
 local function busted(spec, extra, first, limit)
-  local before = os.time()
   local line = ("LUA_PATH='%s%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/lua/?.so;;' PENUMBRA=%s/penumbra "
-    .. "BUILD=%s OPENBLAS_NUM_THREADS=1 %s timeout -k 5 %d busted --lua=%s -o spec/output.lua %s </dev/null 2>&1")
+    .. "BUILD=%s OPENBLAS_NUM_THREADS=1 %s timeout -k 5 %d busted --no-keep-going --lua=%s -o spec/output.lua %s "
+    .. "</dev/null 2>&1")
     :format(first or "", root, root, root, build, build, build, extra or "", limit or 900, lua, spec)
-  local out = lines(line .. "; echo code $?")
-  local passed = out[#out] == "code 0"
-  return passed, os.time() - before
+  local out, seconds = lines(line .. "; echo code $?; times"), 0
+  for minutes, rest in out[#out]:gmatch "(%d+)m([%d.]+)s" do seconds = seconds + 60 * minutes + rest end
+  return out[#out - 2] == "code 0", math.ceil(seconds)
 end
 
 -- ---- which functions a spec enters ----
@@ -51,7 +52,7 @@ local function cover(parts)
     for _, part in ipairs(parts) do wanted = wanted or spec:find(part, 1, true) end
     local path = room .. "/cover/" .. spec:gsub("/", ".")
     if wanted and not read(path) then
-      local passed, seconds = busted(spec, ("LUA_INIT=@spec/mutants/cover.lua COVERED=%s.part"):format(path),
+      local passed, seconds = busted(spec, ("LUA_INIT=@%s/spec/mutants/cover.lua COVERED=%s.part"):format(root, path),
         ("%s/instrumented/?.lua;%s/instrumented/?/init.lua;"):format(room, room), 3000)
       local list = passed and read(path .. ".part")
       os.remove(path .. ".part")
@@ -64,22 +65,22 @@ local function cover(parts)
   end
 end
 
--- FILE:LINE of a definition -> list of {spec, seconds}, those first that enter most functions of the file for their
--- time.
+-- FILE:LINE of a definition, and FILE:BYTE:VALUE of a value that faults change -> list of {spec, seconds}, those first
+-- that enter most functions of the file for their time.
 local function covered()
   local by_function, entered = {}, {}
   for _, path in ipairs(lines("find " .. room .. "/cover -type f ! -name '*.part' | LC_ALL=C sort")) do
     local spec, seconds, rest = read(path):match "^([^\n]*)\n(%d+)\n(.*)$"
     for name in rest:gmatch "[^\n]+" do
-      local key = name:match "^(.*):" .. " " .. spec
-      entered[key] = (entered[key] or 0) + 1
+      local key = name:match "^([^:]*):" .. " " .. spec
+      entered[key] = (entered[key] or 0) + (name:find "%d$" and 1 or 0)
       by_function[name] = by_function[name] or {}
       table.insert(by_function[name], {spec = spec, seconds = tonumber(seconds)})
     end
   end
   for name, list in pairs(by_function) do
     for _, entry in ipairs(list) do
-      entry.worth = entered[name:match "^(.*):" .. " " .. entry.spec] / (1 + entry.seconds)
+      entry.worth = entered[name:match "^([^:]*):" .. " " .. entry.spec] / (1 + entry.seconds)
     end
     table.sort(list, function(a, b)
       if a.worth ~= b.worth then return a.worth > b.worth end
@@ -120,19 +121,19 @@ local function verdict(fault, specs, budget)
   local file <close> = assert(io.open(path, "w"))
   file:write(text)
   file:close()
-  local mark, valued = here .. "/in_force", fault.text:find("MUTANT", 1, true)
+  local mark = here .. "/in_force"
   local status, by, spent = "survived", "", 0
   for _, entry in ipairs(specs) do
     if spent > budget then break end
     spent = spent + entry.seconds
-    local passed = busted(entry.spec, ("LUA_INIT=@spec/mutants/in_force.lua IN_FORCE=%s"):format(mark),
+    local passed = busted(entry.spec, ("LUA_INIT=@%s/spec/mutants/in_force.lua IN_FORCE=%s"):format(root, mark),
       ("%s/?.lua;%s/?/init.lua;"):format(here, here), 30 + 8 * entry.seconds)
     if not passed then
       status, by = "killed", entry.spec
       break
     end
   end
-  if status == "survived" and valued and not read(mark) then status = "inert" end
+  if status == "survived" and fault.value and not read(mark) then status = "inert" end
   os.execute("rm -rf '" .. here .. "'")
   return status, by
 end
@@ -145,7 +146,9 @@ local function try(o)
   for k, fault in ipairs(tally.shuffled(all_faults(o), o.seed)) do
     if count >= o.count then break end
     local name = name_of(fault)
-    local specs = by_function[fault.file:gsub("^lua/", "") .. ":" .. fault.def] or {}
+    local where = fault.file:gsub("^lua/", "")
+    local specs = by_function[fault.value and ("%s:%d:%s"):format(where, fault.from, fault.value)
+      or where .. ":" .. fault.def] or {}
     if same[name] or not faults.applied(read(fault.file), fault) then goto continue end
     count = count + 1
     if not tried[name] and k % tonumber(n) == tonumber(i) - 1 then

@@ -119,6 +119,13 @@ describe("what a network holds", function()
     assert.equal(1, #deep:parameters())
     assert.equal(0, deep:kl():item())
     assert.equal(1, select(2, tostring(deep):gsub("parameter %[1%]", "")))
+    local wide = {} -- more beside each other than may stand within each other
+    for k = 1, 1100 do wide[k] = { { w }, {} } end
+    wide[1101] = { { parameter() } }
+    wide = nn.module { field = wide, forward = forward }
+    assert.equal(2, #wide:parameters())
+    assert.equal(0, wide:kl():item())
+    assert.matches("2 parameters$", tostring(wide))
     for _, n in ipairs { 1100, 200000 } do
       refuses("tables may be nested 1000 deep", names, nested(n))
       refuses("tables may be nested 1000 deep", function() return nested(n):kl():item() end)

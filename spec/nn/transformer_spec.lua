@@ -194,4 +194,16 @@ describe("a transformer", function()
     refused("transformer_spec.lua:%d+: multi_head_attention: input must have shape %[batch, target, 4%], got %[2, 4%]",
       function() nn.transformer_encoder_layer(4, 2)(pn.randn { 2, 4 }) end)
   end)
+
+  it("is four times as wide inside unless it is told", function()
+    for inner, o in pairs { [24] = {}, [5] = { feedforward = 5 } } do
+      local found = {}
+      for _, entry in ipairs(nn.transformer_encoder_layer(6, 2, o):named_parameters()) do
+        found[entry[1]] = entry[2]:numel()
+      end
+      assert.equal(6 * inner, found["linear1.weight"])
+      assert.equal(6 * inner, found["linear2.weight"])
+      assert.equal(inner, found["linear1.bias"])
+    end
+  end)
 end)

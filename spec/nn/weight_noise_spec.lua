@@ -181,6 +181,21 @@ describe("weights with a posterior", function()
     end
   end)
 
+  it("pass gradients to the inputs of a sequence, and to the state that it begins with", function()
+    for _, kind in ipairs { "gru", "lstm" } do
+      local x = pn.param(sequence(2))
+      local h, c = pn.param(pn.full({ 2, 4 }, 0.3)), pn.param(pn.full({ 2, 4 }, -0.6))
+      local net = nn.bayesian(nn.module { layer = nn[kind](3, 4), forward = function(self, t)
+        local y, last = self.layer:unroll(t, nil, h, kind == "lstm" and c or nil)
+        return y:sum(1) + last
+      end }, { estimator = "flipout", posterior_scale = 0.4 })
+      assert.is_true(pn.check_gradients(function()
+        pn.seed(29)
+        return net(x):sin():sum()
+      end, { x, h, kind == "lstm" and c or nil }).error < 1e-5)
+    end
+  end)
+
   it("have gradients of first and second order, eager as replayed, in batches of one and zero", function()
     each(function(net, case, estimator)
       local x = case[3](2)

@@ -101,6 +101,44 @@ describe("lbfgs", function()
     close(w:totable(), { 1 }, 1e-5)
   end)
 
+  it("looks up to ten times as far where the slope is still steep, and at least a hundredth further", function()
+    -- the places that a first step from 0 looks at, for a loss and its slope
+    local function places(lr, loss, slope)
+      local w, seen = pn.param(pn.zeros { 1 }), {}
+      optim.lbfgs({ w }, { lr = lr, max_steps = 1, max_evaluations = 1 }):step(function()
+        local x = w:item()
+        seen[#seen + 1] = x
+        return pn.tensor { loss(x) }, pn.tensor { slope(x) }
+      end)
+      return seen
+    end
+    -- of a parabola the cubic's minimum is 1, further than ten times .005 and .05
+    close(places(0.005, function(x) return (x - 1) ^ 2 / 2 end, function(x) return x - 1 end), { 0, 0.005, 0.05, 0.5 },
+      1e-12)
+    -- of values 0, -.05 and slopes -1, -1 at 0 and 1 it is .23, which lies behind; and so again where the slope rises
+    local function wave(x) return -0.05 * x - 0.95 * math.sin(2 * math.pi * x) / (2 * math.pi) end
+    local seen = places(1, wave, function(x) return -0.05 - 0.95 * math.cos(2 * math.pi * x) end)
+    close({ seen[1], seen[2], seen[3] }, { 0, 1, 1.01 }, 1e-12)
+  end)
+
+  it("ends a search that cannot end well once no more than the tolerance is left of its interval", function()
+    for _, tolerance in ipairs { 0.5, 0.05, 1e-3 } do
+      local w, seen = pn.param(pn.zeros { 1 }), {}
+      local opt = optim.lbfgs({ w }, { lr = 3, max_steps = 1, tolerance_change = tolerance })
+      opt:step(function() -- |w - 1|, whose slope never falls
+        seen[#seen + 1] = w:item()
+        return pn.tensor { math.abs(w:item() - 1) }, pn.tensor { w:item() < 1 and -1 or 1 }
+      end)
+      local low, high = 0, 3
+      for k = 3, #seen do
+        assert.is_true(high - low >= tolerance)
+        low, high = seen[k] < 1 and math.max(low, seen[k]) or low, seen[k] > 1 and math.min(high, seen[k]) or high
+      end
+      assert.is_true(high - low < tolerance and #seen < 25)
+      assert.is_true(math.abs(w:item() - 1) < tolerance)
+    end
+  end)
+
   it("refuses states that do not fit", function()
     local p, q = start()
     local opt = optim.lbfgs({ p, q })

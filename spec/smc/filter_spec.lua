@@ -66,6 +66,21 @@ local function assert_unbiased(log_evidence, exact, narrow)
   assert.is_true(error < (narrow or 0.03))
 end
 
+describe("a particle filter that observes step by step", function()
+  it("tells the weighted mean of the state, or of a function of it, and the evidence of its run", function()
+    local f, ys = model { num_particles = 9, batch_shape = { 3 }, threshold = 0 }, observations(3, 5)
+    for t = 1, 3 do f:observe(ys[t]) end
+    local w, x = f.machine:weights(), f.state
+    assert.is_true(w:max():item() > 2 * w:min():item())
+    assert.is_true((f:mean() - (w * x):sum(1)):abs():max():item() < 1e-13)
+    assert.is_true((f:mean(function(state) return state:square() end) - (w * x:square()):sum(1)):abs():max():item()
+      < 1e-13)
+    assert.is_true((f:log_evidence() - f.machine:log_evidence()):abs():max():item() == 0)
+    f:reset()
+    assert.is_nil(f.state)
+  end)
+end)
+
 describe("the evidence of a particle filter", function()
   local ways = { bootstrap = {}, guided = { proposal = proposal }, auxiliary = { lookahead = lookahead },
     ["guided auxiliary"] = { proposal = proposal, lookahead = lookahead } }

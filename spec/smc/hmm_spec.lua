@@ -28,6 +28,25 @@ local function random_model(steps, k, batch)
   return pn.randn { k }, pn.randn { steps, k, k }, pn.randn(batch and { steps, batch, k } or { steps, k })
 end
 
+describe("draws of a hidden Markov model", function()
+  it("are of the law of their own state, numbers and vectors, with axes of a batch", function()
+    local loc = pn.tensor { { 1, -5, 20 }, { 300, 40, -7 } }
+    local initial, transition = { 0.5, 0.5 }, { { 0.6, 0.4 }, { 0.3, 0.7 } }
+    local laws = { pn.dist.normal(loc:select(2, 1), 1e-6), pn.dist.normal(loc, 1e-6):independent(1),
+      pn.dist.multivariate_normal { loc = loc, covariance_matrix = pn.eye(3) * 1e-12 } }
+    for k, law in ipairs(laws) do
+      local m = pn.smc.hmm { initial = initial, transition = transition, emission = law }
+      for _, batch in ipairs { {}, { 4 } } do
+        local states, y = m:sample(12, { batch_shape = batch, generator = pn.generator(k) })
+        local want = (k == 1 and loc:select(2, 1) or loc):take(1, states)
+        assert.same(want:shape(), y:shape())
+        assert.is_true((y - want):abs():max():item() < 1e-4)
+        assert.is_true(states:min():item() == 0 and states:max():item() == 1)
+      end
+    end
+  end)
+end)
+
 describe("pn.smc.hmm", function()
   before_each(function() pn.seed(7) end)
 

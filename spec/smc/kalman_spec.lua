@@ -448,6 +448,22 @@ describe("a diffuse initial state", function()
     s.transition, s.transition_cov = a, q
     assert(pn.check_gradients(function() return kalman.log_likelihood(s, y) end, { a, q }))
   end)
+
+  it("has gradients of the moments that are known, of the filter, the smoother and a forecast", function()
+    pn.seed(24)
+    local s, y = random_system(2, 1), pn.param(pn.randn { 5, 1 })
+    s.initial_cov, s.diffuse = pn.zeros { 2, 2 }, true
+    local a, q = pn.param(s.transition), pn.param(s.transition_cov)
+    s.transition, s.transition_cov = a, q
+    local function total(x) -- from the third step on, where two numbers are known
+      return x.mean:slice(1, 3, x.mean:size(1)):sin():sum() + (x.cov:slice(1, 3, x.cov:size(1)) * 0.3):cos():sum()
+    end
+    for name, f in pairs { filter = function() return total(kalman.filter(s, y)) end,
+      smooth = function() return total(kalman.smooth(s, y)) end,
+      forecast = function() return total(kalman.forecast(s, y, 4)) end } do
+      assert(pn.check_gradients(f, { a, q, y }), name)
+    end
+  end)
 end)
 
 -- ---- gradients ----

@@ -289,6 +289,16 @@ describe("SMC^2", function()
       local r = pn.smc.smc2(model, { data = { y }, threshold = 2 })
       return r
     end))
+    local function refused(pattern, settings)
+      settings.data = { y }
+      assert.matches("smc2: " .. pattern, message_of(pn.smc.smc2, model, settings))
+    end
+    for name, least in pairs { num_parameters = 4, num_particles = 1, max_moves = 1, most_particles = 1 } do
+      refused(("%s must be a whole number from %d on"):format(name, least), { [name] = least - 1 })
+    end
+    for _, name in ipairs { "threshold", "mixing" } do
+      for _, value in ipairs { 0, 1 } do refused(name .. " must lie between 0 and 1", { [name] = value }) end
+    end
     assert.matches("no set of parameters explains observation 1", message_of(pn.smc.smc2, model,
       { data = { pn.tensor { 1e200 } }, num_parameters = 10, num_particles = 10 }))
   end)
@@ -344,6 +354,41 @@ describe("particle Gibbs", function()
       { data = { y } }))
     assert.matches("needs a model %(pn.model%) with m:scan, got function", message_of(pn.smc.particle_gibbs, functions,
       { data = { y } }))
+  end)
+end)
+
+describe("the proposal of a particle marginal sampler", function()
+  it("is the covariance of the chains' later half, drawn towards its diagonal, and as wide as accepted", function()
+    local pmmh = require "penumbra.smc.pmmh"
+    local history = {}
+    for k = 1, 76 do
+      history[k] = pn.randn({ 2, 3 }, { generator = pn.generator(k) }):matmul(pn.tensor { { 1, 0.8, 0 }, { 0, 0.5, -1 },
+        { 0, 0, 2 } }) + (k <= 38 and 50 or 0)
+    end
+    local self = { log_scale = 0.3, scale = math.exp(0.3), target_accept = 0.25, factor = false }
+    pmmh.adapt(self, 49, history, 0.75)
+    assert.is_false(self.factor)
+    assert.near(0.3 + 0.5 * 2 / 7, self.log_scale, 1e-14)
+    pmmh.adapt(self, 75, history, 0.25)
+    pmmh.adapt(self, 901, {}, 0)
+    assert.near(0.3 + 0.5 * 2 / 7 - 0.25 * 0.05 * 2, self.log_scale, 1e-14)
+    assert.near(math.exp(self.log_scale), self.scale, 1e-14)
+    -- n = 76 draws of d = 3 numbers: n / (n + d) of the covariance, and d / (n + d) of its diagonal
+    local rows, mean, n, d = {}, { 0, 0, 0 }, 76, 3
+    for k = 39, 76 do
+      for _, row in ipairs(history[k]:totable()) do rows[#rows + 1] = row end
+    end
+    for _, row in ipairs(rows) do
+      for i = 1, d do mean[i] = mean[i] + row[i] / n end
+    end
+    local got = self.factor:matmul(self.factor:t()):totable()
+    for i = 1, d do
+      for j = 1, d do
+        local c = 0
+        for _, row in ipairs(rows) do c = c + (row[i] - mean[i]) * (row[j] - mean[j]) / n end
+        assert.near(i == j and c or c * n / (n + d), got[i][j], 1e-9)
+      end
+    end
   end)
 end)
 

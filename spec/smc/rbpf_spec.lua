@@ -177,6 +177,14 @@ describe("rbpf with two labels", function()
     pn.seed(11)
     local _, same = ratios(TWO, Y, 16, 5000, { proposal = "optimal" })
     assert.is_true((same.log_evidence - result.log_evidence):abs():max():item() < 1e-9)
+    -- where y is missing it says nothing of the label
+    local gone = { proposal = function(view)
+      local nothing, after = view:log_likelihood(labels:select(1, 1):broadcast_to { 16, 50 })
+      local mean = view:predict(labels:select(1, 1):broadcast_to { 16, 50 })
+      assert.is_true(nothing:abs():max():item() == 0 and (after - mean):abs():max():item() < 1e-15)
+      return view.law
+    end }
+    ratios(TWO, { NAN, NAN }, 16, 50, gone)
     local any = ratios(TWO, Y, 16, 30000, { proposal = function() return dist.categorical { 0.5, 0.5 } end })
     expect(1, any, 0.05)
   end)
@@ -221,6 +229,24 @@ describe("rbpf with two labels", function()
     end
   end)
 
+  it("smooths where labels say how much is known of the state, and where observations have an offset", function()
+    local m, y = with(TWO, { q = { 0.02, 9 } }), { NAN, 0.4, 0.9 }
+    local _, _, e, f = ratios(m, y, 1000, 8, { generator = pn.generator(3) })
+    local s = f:smooth { draws = 250 }
+    for t = 1, 3 do near(e.probabilities[t][1], s.probabilities:select(1, t):select(2, 1):mean():item(), 0.03) end
+    local offset, o = pn.tensor { 1.5 }, model_of(m, 1000, 8, { generator = pn.generator(3) })
+    local plain = o.system
+    function o.system(label)
+      local parts = plain(label)
+      parts.emission_offset = offset
+      return parts
+    end
+    f = pn.smc.rbpf(o)
+    f:run(series(y, 8) + 1.5)
+    local moved = f:smooth { draws = 250 }
+    assert.is_true(moved.s:eq(s.s):all():item() and (moved.path_mean - s.path_mean):abs():max():item() < 1e-9)
+  end)
+
   it("forecasts by going on from each particle", function()
     local f = pn.smc.rbpf(model_of(TWO, 16, 30000))
     local result = f:run(series(Y, 30000), { moments = false })
@@ -237,6 +263,22 @@ describe("rbpf with two labels", function()
     assert.same({ 2, 30000, 1 }, ahead.mean:shape())
     assert.same({ 2, 30000, 1, 1 }, ahead.cov:shape())
     assert.same({ 2, 16, 30000, 1, 1 }, ahead.y_cov:shape())
+  end)
+
+  -- mean = sum_p w_p m_p and cov = sum_p w_p (V_p + m_p m_p^T) - mean mean^T, for weights that differ
+  it("forecasts the moments of its mixture, each particle's emission by its own label", function()
+    local f = pn.smc.rbpf(model_of(TWO, 9, 4, { generator = pn.generator(2), threshold = 0 }))
+    f:run(series(Y, 4), { moments = false })
+    local ahead = f:forecast(2)
+    local w = ahead.log_weights:exp()
+    assert.is_true(w:max():item() > 2 * w:min():item())
+    local c, r = pn.tensor(TWO.c):take(1, ahead.s), pn.tensor(TWO.r):take(1, ahead.s)
+    local m = c * ahead.state_mean:squeeze(-1)
+    local v = c:square() * ahead.state_cov:reshape { 2, 9, 4 } + r
+    local mean = (w * m):sum(2)
+    local cov = (w * (v + m:square())):sum(2) - mean:square()
+    assert.is_true((ahead.mean:squeeze(-1) - mean):abs():max():item() < 1e-12)
+    assert.is_true((ahead.cov:reshape { 2, 4 } - cov):abs():max():item() < 1e-12)
   end)
 
   -- A switch that changes nothing: Kalman's forecast, offsets of state and observation in it.
@@ -466,6 +508,20 @@ describe("rbpf with a switch that depends on the state", function()
     end
   end)
 
+  -- p(s | past) p(y | s, past) / p(s | past, y) is p(y | past), whatever s is: only if x knows of s, too.
+  it("shows a proposal what y and each s say of the state", function()
+    local largest, o = 0, { generator = pn.generator(6) }
+    local function proposal(view)
+      local q = best_switch(view)
+      local one, other = q:sample(o), q:sample(o) + 1
+      local function of_y(s) return view:log_likelihood(s) + view.law:log_prob(s) - q:log_prob(s) end
+      largest = math.max(largest, (of_y(one) - of_y(other)):abs():max():item())
+      return q
+    end
+    pn.smc.rbpf(linked(4, 3, { proposal = proposal })):run(series(CASES[2], 3))
+    assert.is_true(largest < 1e-11)
+  end)
+
   it("takes draws with their weights, which carry what they like, as it takes a proposal", function()
     local function run(more)
       local f = pn.smc.rbpf(with(linked(6, 3, { generator = pn.generator(5) }), more))
@@ -577,6 +633,25 @@ describe("rbpf", function()
     end
   end)
 
+  it("drops the gradient of resampled states where asked, of the series that were due alone", function()
+    local y = pn.tensor { { 0.1, 3 }, { 0.05, -3 }, { 0.1, 2 } }:unsqueeze(3)
+    local function slopes(keep)
+      local p = pn.param(pn.full({ 2, 1 }, TWO.mean))
+      local f = pn.smc.rbpf(model_of(TWO, 6, 2, { generator = pn.generator(4), initial_mean = p,
+        resampled_gradient = keep }))
+      local result = f:run(y)
+      local ess = result.effective_sample_size:slice(1, 1, 2)
+      assert.is_true(ess:select(2, 1):min():item() > 3 and ess:select(2, 2):max():item() < 3) -- half of 6
+      return pn.grad(result.log_evidence:sum(), { p })[1]:reshape { 2 }:totable(),
+        pn.grad(result.increments[1]:sum(), { p })[1]:reshape { 2 }:totable()
+    end
+    local whole, first = slopes(true)
+    local got = slopes(false)
+    near(whole[1], got[1], 1e-12)
+    near(first[2], got[2], 1e-12)
+    assert.is_true(math.abs(whole[1] - first[1]) > 0.01 and math.abs(whole[2] - first[2]) > 0.01)
+  end)
+
   it("takes draws in place of laws, and tables of tensors as particles", function()
     pn.seed(8)
     local rows, batch = pn.tensor(TWO.transition), 20000
@@ -603,13 +678,28 @@ describe("rbpf", function()
     o.initial_mean = function() return mean end
     o.system = function(s, t, u)
       seen[t] = u:item()
+      assert.equal(t, u:item())
       return fixed(s)
+    end
+    o.init = function(_, u)
+      assert.equal(1, u:item())
+      return dist.categorical(TWO.first)
+    end
+    o.proposal = function(view)
+      assert.equal(view.t, view.input:item())
+      return view.law
     end
     o.transition = function(s, t, u)
       assert.equal(t, u:item())
       return move(s)
     end
-    pn.smc.rbpf(o):run(series(Y, 2), { inputs = pn.tensor { 1, 2, 3, 4 } })
+    local f = pn.smc.rbpf(o)
+    f:run(series(Y, 2), { inputs = pn.tensor { 1, 2, 3, 4 } })
+    assert.same({ 1, 2, 3, 4 }, seen)
+    f:forecast(3, { inputs = pn.tensor { 5, 6, 7 } })
+    assert.same({ 1, 2, 3, 4, 5, 6, 7 }, seen)
+    seen = {}
+    f:smooth { draws = 2 }
     assert.same({ 1, 2, 3, 4 }, seen)
   end)
 

@@ -72,6 +72,28 @@ describe("a structural model", function()
     assert(p["cycle.damping"]:item() > 0.95)
   end)
 
+  it("has the scales of its components: of c' P c for the part c of the emission", function()
+    pn.seed(8)
+    local y = pn.randn { 30 }:cumsum(1)
+    local model = structural.level { scale = 0.7 } + structural.seasonal { period = 4, scale = 0.3 }
+      + structural.irregular { scale = 0.5 }
+    local s = model:system(y)
+    local smoothed, c = pn.smc.kalman.smooth(s, y:unsqueeze(-1), { first = "predicted" }), model:components(y)
+    local emission = s.emission:reshape { s.emission:size(-1) }:totable()
+    for name, from in pairs { level = 1, seasonal = 2 } do
+      local to = name == "level" and 1 or #emission
+      for t = 1, 30 do
+        local mean, variance = 0, 0
+        for i = from, to do
+          mean = mean + emission[i] * smoothed.mean[t][i]:item()
+          for j = from, to do variance = variance + emission[i] * emission[j] * smoothed.cov[t][i][j]:item() end
+        end
+        assert.near(mean, c[name].mean[t]:item(), 1e-7)
+        assert.near(variance ^ 0.5, c[name].scale[t]:item(), 1e-7)
+      end
+    end
+  end)
+
   it("lets coefficients walk", function()
     pn.seed(5)
     local x = pn.randn { 150, 1 }

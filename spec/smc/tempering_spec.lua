@@ -247,6 +247,7 @@ describe("an SMC sampler", function()
     pn.seed(10)
     local p = pn.smc.sample(normal, { data = { y }, num_particles = 200, max_moves = 1 })
     assert.matches("warning: at %d of %d levels particles remember where they stood after 1", tostring(p))
+    for k = 2, #p.ladder do assert.equal(1, p.ladder[k].moves) end -- the first are draws of the prior
   end)
 
   it("says what is wrong", function()
@@ -259,7 +260,17 @@ describe("an SMC sampler", function()
     end
     refused("num_particles must be a whole number from 4", { num_particles = 3 })
     refused("threshold must lie between 0 and 1, got 1", { threshold = 1 })
+    refused("threshold must lie between 0 and 1, got 0", { threshold = 0 })
+    for _, most in ipairs { 0, 1.5, -1 } do
+      refused("max_moves must be a whole number from 1 on", { max_moves = most })
+    end
     refused("mixing must lie between 0 and 1", { mixing = 0 })
+    refused("mixing must lie between 0 and 1", { mixing = 1 })
+    refused("scale must be positive", { scale = 0 })
+    refused("scale must be positive", { scale = math.huge })
+    refused("waste_free must be a whole number from 2 on, got 1", { waste_free = 1 })
+    refused("must be a multiple of the length of chains, waste_free = 3, got 8", { num_particles = 8, waste_free = 3 })
+    refused("must be a multiple of the length of chains, waste_free = 8, got 8", { num_particles = 8, waste_free = 8 })
     refused("scale must be positive", { scale = -1 })
     refused("multiple of the length of chains, waste_free = 7, got 100", { num_particles = 100, waste_free = 7 })
     refused("kernel must be one of", { kernel = "gibbs" })

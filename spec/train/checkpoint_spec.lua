@@ -68,6 +68,22 @@ describe("a checkpoint", function()
     assert.are.same(want, go_on(other, 5))
   end)
 
+  it("holds any number of tables beside each other, a hundred within each other, and none within itself", function()
+    local one, many, deep = { 7 }, {}, { 1 }
+    for k = 1, 150 do many[k] = { k, one } end
+    assert(checkpoint.save(path, { many = many }))
+    assert.are.same({ many = many }, (checkpoint.load(path)))
+    for _ = 1, 98 do deep = { deep } end
+    assert(checkpoint.save(path, { deep = deep })) -- which makes a hundred
+    assert.are.same({ deep = deep }, (checkpoint.load(path)))
+    one[2] = many
+    for _, contents in ipairs { { deep = { deep } }, { many = many } } do
+      local ok, message = pcall(checkpoint.save, path, contents)
+      assert.is_false(ok)
+      assert.matches("contains itself, or is nested more than 100 deep", message)
+    end
+  end)
+
   it("gives states and plain values without live objects, which pn.load reads too", function()
     local r = make(2)
     go_on(r, 1)

@@ -2,6 +2,7 @@
 -- layers, covariances against draws, the limit in which gates and moment matching agree, draws of the model, and what
 -- the document prints where it is wrong.
 local pn = require "penumbra"
+local gates = require "penumbra.vbp.gates"
 local near = require("spec.helper").within
 local nn = pn.nn
 
@@ -293,6 +294,30 @@ describe("the law of a gate", function()
 end)
 
 describe("draws of the model", function()
+  local function layers()
+    local prelu = nn.prelu { channels = 3 }
+    prelu:parameters()[1]:set(pn.tensor { .1, .3, -.2 })
+    local slopes = prelu:parameters()[1]:detach()
+    local function of(slope) return function(z) return 0, slope * (1 - z) + z end end
+    return { { nn.relu(), of(0) }, { nn.leaky_relu { slope = .2 }, of(.2) }, { nn.leaky_relu(), of(.01) },
+      { prelu, of(slopes) }, { nn.hard_tanh(), tanh_pieces }, { nn.hard_tanh { low = -2, high = .5 }, function(u, w)
+        return u * .5 - w * 2, (1 - u) * (1 - w)
+      end }, { nn.hard_sigmoid(), function(u, w) return u + (1 - u) * (1 - w) * .5, (1 - u) * (1 - w) / 6 end } }
+  end
+
+  it("are the piece that the gates have opened, and with hard gates the layer itself", function()
+    local f = pn.randn({ 40, 3 }, { generator = pn.generator(6) }) * 2
+    for k, case in ipairs(layers()) do
+      local y, list = gates.generate(case[1], f, .7, pn.generator(k))
+      local open = {}
+      for i, gate in ipairs(list) do open[i] = gate.open end
+      local a, b = case[2](table.unpack(open))
+      near((y - (a + b * f)):abs():max(), 0, 1e-14, k)
+      near((gates.generate(case[1], f, math.huge) - case[1](f)):abs():max(), 0, 1e-14, k)
+      assert.is_true((y - case[1](f)):abs():max():item() > .1, k)
+    end
+  end)
+
   it("open each gate with probability sigmoid(C a), whatever a is", function()
     local m = pn.vbp.learner { network = nn.sequential { nn.linear(2, 30), nn.relu(), nn.linear(30, 20), nn.hard_tanh(),
       nn.linear(20, 1) }, prior_precision = 4, seed = 2, noise_precision = 25 }
