@@ -116,8 +116,8 @@ local function all_jobs()
     local path = ("spec/c/%s_test"):format(name)
     add(path .. ".c by own products", "PENUMBRA_PRODUCTS=own " .. quote(build .. "/" .. path))
   end
-  for _, path in ipairs(files("examples/embed", "*.c")) do
-    add(path, quote(build .. "/" .. path:gsub("%.c$", "")))
+  for _, path in ipairs(files("examples/embed", "*.c")) do -- of the folder alone: below are projects of their own
+    if path:find "^examples/embed/[^/]+$" then add(path, quote(build .. "/" .. path:gsub("%.c$", ""))) end
   end
   local rank = {}
   for i, job in ipairs(jobs) do rank[job.name] = #LONG + i end

@@ -151,7 +151,7 @@ static void drawn(const char *file) {
   pn_runtime *rt = runtime_of(&s, file);
   uint64_t state = soak_seed();
   int n = count_of(rt, "n = count"), first = 1 + (int)soak_random(&state, (uint64_t)n);
-  long rounds = getenv("PN_SOAK") ? soak_rounds(n) : n / 16;
+  long rounds = getenv("PN_SOAK") ? soak_rounds(n) : n / 32;
   canceller by = {.rt = rt};
   CHECK_INT(pthread_create(&by.thread, NULL, cancel, &by), 0);
   for (long k = 0; k < rounds; k++) {

@@ -208,9 +208,9 @@ describe("an option that is not what it was changes what comes out of", function
     local changes = { data = { 1 - x }, epochs = { 3 }, batch_size = { 5 }, lr = { 0.02 }, warmup = { 1 },
       objective = { "iwae", by = { draws = 3 } }, draws = { 3 }, binarise = { true },
       schedule = { function(step) return 0.01 / (step + 1) end }, generator = { pn.generator(5) },
-      condition = { nil }, optimiser = { nil } }
+      seed = { 5 }, condition = { nil }, optimiser = { nil } }
     local untold = { compile = true, progress = true, on_epoch = true, validate = true, validate_every = true,
-      patience = true, condition = true, optimiser = true }
+      patience = true, condition = true, optimiser = true, checkpoint = true, checkpoint_every = true, resume = true }
     local m = pn.models.vae { data = 5, latent = 2 }
     assert.equal(after {}, after { compile = true })
     for _, key in ipairs(names_of(m.fit, m, { no_such_option_of_a_model = 1 })) do

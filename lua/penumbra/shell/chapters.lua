@@ -119,7 +119,7 @@ local function spoken_of(text)
 end
 
 local function mentions(said, qualified)
-  return (said.count[qualified:gsub("^pn%.", "")] or 0) + (said.row[qualified:match "[%w_]+$"] and 3 or 0)
+  return (said.count[qualified:gsub("^pn%.", "")] or 0) + (said.row[qualified:match "[%w_]+$"] and 20 or 0)
 end
 
 --- about(qualified): the section that treats what has the name, or nil.
