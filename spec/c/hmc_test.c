@@ -275,6 +275,34 @@ static double column_sum(pn_context *c, const pn_sampler *s, int column) {
   return sum;
 }
 
+/* In many dimensions position and momentum of N(0, I) are at right angles, and the sum of m + 1 momenta along a
+ * trajectory, which turns by an angle a each, has with those at its ends the product |p|^2 cos(m a / 2) sin((m + 1) a / 2)
+ * / sin(a / 2): above 0 until m a = pi. At a step of 0.15, a = 0.15, fifteen leapfrogs go on and thirty-one end it. At
+ * 0.897, a = 0.93, three go on, and seven would: more than a whole turn. There the old half and the first point of the
+ * new one, m = 4, end it. */
+static void length_of_trajectories(void) {
+  static const struct {
+    int64_t n;
+    double step;
+    int leapfrogs, depth;
+  } row[] = {{600, 0.15, 31, 5}, {5000, 0.897, 7, 3}};
+  for (int r = 0; r < 2; r++) {
+    pn_context *c = pn_context_new(&(pn_context_config){.seed = 5, .threads = 1});
+    size_t mark = pn_scope_open(c);
+    pn_sampler_config config = {.chains = 2, .warmup = -1, .draws = 60, .step_size = row[r].step};
+    pn_sampler *s = sample(c, standard_normal, row[r].n, NULL, config);
+    const double *v = pn_tensor_data(pn_sampler_statistics(c, s));
+    for (int k = 0; k < 120; k++) {
+      if (k % 60 < 20) continue; /* the start has another length */
+      CHECK(v[7 * k + 4] == row[r].leapfrogs);
+      CHECK(v[7 * k + 3] == row[r].depth);
+    }
+    pn_sampler_free(s);
+    pn_scope_close(c, mark);
+    pn_context_close(c);
+  }
+}
+
 /* The neck of a funnel is where trajectories diverge; a Gaussian has none. */
 static void divergences(void) {
   pn_context *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = 1});
@@ -507,6 +535,7 @@ int main(void) {
       for (int estimator = PN_ESTIMATOR_FISHER; estimator <= PN_ESTIMATOR_STAN; estimator++)
         gaussian((pn_sampler_config){.metric = metric, .schedule = schedule, .estimator = estimator});
   gaussian((pn_sampler_config){.metric = PN_METRIC_DENSE, .max_steps = 2});
+  length_of_trajectories();
   divergences();
   same_bits();
   for (int metric = PN_METRIC_DIAGONAL; metric <= PN_METRIC_DENSE; metric++) interruptions(metric);
