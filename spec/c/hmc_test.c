@@ -276,10 +276,10 @@ static double column_sum(pn_context *c, const pn_sampler *s, int column) {
 }
 
 /* In many dimensions position and momentum of N(0, I) are at right angles, and the sum of m + 1 momenta along a
- * trajectory, which turns by an angle a each, has with those at its ends the product |p|^2 cos(m a / 2) sin((m + 1) a / 2)
- * / sin(a / 2): above 0 until m a = pi. At a step of 0.15, a = 0.15, fifteen leapfrogs go on and thirty-one end it. At
- * 0.897, a = 0.93, three go on, and seven would: more than a whole turn. There the old half and the first point of the
- * new one, m = 4, end it. */
+ * trajectory, which turns by an angle a each, has with those at its ends the product |p|^2 cos(m a / 2)
+ * sin((m + 1) a / 2) / sin(a / 2): above 0 until m a = pi. At a step of 0.15, a = 0.15, fifteen leapfrogs go on and
+ * thirty-one end it. At 0.897, a = 0.93, three go on, and seven would: more than a whole turn. There the old half and
+ * the first point of the new one, m = 4, end it. */
 static void length_of_trajectories(void) {
   static const struct {
     int64_t n;
