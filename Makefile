@@ -413,7 +413,8 @@ dist:
 deb: dist
 	@.ci/deps build deb
 	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb && tar -xzf $(BUILD)/$(DIST).tar.gz -C $(BUILD)/deb
-	@cd $(BUILD)/deb/$(DIST) && cp -R rockspec/debian debian && SOURCE_DATE_EPOCH=$(RELEASED) dpkg-buildpackage -j$(JOBS) -b -us -uc
+	@cd $(BUILD)/deb/$(DIST) && cp -R rockspec/debian debian && env -u MAKEFLAGS -u MAKELEVEL SOURCE_DATE_EPOCH=$(RELEASED) \
+	  dpkg-buildpackage -j$(JOBS) -b -us -uc
 	@ls $(BUILD)/deb/*.deb
 
 # Packages, other build systems, hosts in other languages and another processor; what is absent here is skipped, aloud.
