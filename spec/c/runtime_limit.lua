@@ -294,7 +294,7 @@ for name, parts in pairs(long) do
   cases[#cases].prepare = parts[1]
 end
 
--- Every function and method of the core on large tensors, strings and lists: each on a third of them, in turns; on all
+-- Every function and method of the core on large tensors, strings and lists: each on a fifth of them, in turns; on all
 -- under `make soak`.
 local whole = rawget(_G, "soak") == 1
 local turn = 0
@@ -329,10 +329,10 @@ local function large_inputs(prefix, t)
       end
       turn = turn + 1
       for i, a in ipairs(first) do
-        if whole or (i + turn) % 3 == 0 then enter_one("input ", i, a) end
+        if whole or (i + turn) % 5 == 0 then enter_one("input ", i, a) end
       end
       for i, b in ipairs(second) do
-        if whole or (i + turn) % 3 == 0 then enter_one("a matrix and input ", i, first[2], b) end
+        if whole or (i + turn) % 5 == 0 then enter_one("a matrix and input ", i, first[2], b) end
       end
     end
   end

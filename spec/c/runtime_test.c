@@ -34,7 +34,7 @@ static long stride(void) {
 #if defined(__SANITIZE_THREAD__)
   return 499;
 #else
-  return is_slow() ? 13 : getenv("PN_SOAK") ? 1 : 4;
+  return is_slow() ? 13 : getenv("PN_SOAK") ? 1 : 7;
 #endif
 }
 
