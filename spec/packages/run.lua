@@ -101,7 +101,7 @@ local function in_bare_debian(debs)
   has(inside "lua5.4 /opt/script.lua", "1.0")
   equal(ANSWER, inside "cc /opt/host.c $(pkg-config --cflags --libs penumbra) -o /opt/shared; /opt/shared")
   equal(ANSWER, inside "cc /opt/host.c $(pkg-config --cflags --libs penumbra-static) -o /opt/static; /opt/static")
-  equal("usage: penumbra kernel install", inside("penumbra kernel --help"):match "^[^%[]*install")
+  has(inside "penumbra kernel --help", "usage: penumbra kernel install")
   inside("%s purge penumbra penumbra-kernel libpenumbra0 libpenumbra-dev lua-penumbra >/dev/null", apt)
   equal("", inside "find /usr /etc /lib -name \"*penumbra*\"")
 end

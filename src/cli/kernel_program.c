@@ -18,7 +18,8 @@ int cli_run_kernel(char **argv) {
   if ((slash = strrchr(path, '/'))) {
     strcpy(slash + 1, program);
     execv(path, argv);
-  }
+  } else
+    execvp(program, argv); /* without /proc: where PATH leads */
   fprintf(stderr,
           "penumbra: the notebook kernel is not there: %s\n"
           "It is built where libzmq and cJSON are found (Debian: apt install libzmq3-dev libcjson-dev), by `make`.\n"
