@@ -16,8 +16,7 @@
 --- noise          of "normal": "shared", a parameter for each dimension, or "network"
 --- posterior      "gaussian" or "flow" (one level): `flows` (4) bijectors `flow` ("inverse_autoregressive", "planar",
 ---                "real_nvp") with `flow_hidden` (64) units
---- structure      of several levels: "backward" (z_1 from x, z_2 from z_1...) or "ladder"; pn.help
----                "penumbra.models.hierarchy"
+--- structure      of several levels: "backward" (z_1 from x, z_2 from z_1...) or "ladder" (penumbra.models.hierarchy)
 --- condition      size of what stands beside each datum, [B, condition]: everything then takes it after x; `prior` =
 ---                "conditional" makes the prior of the topmost latents depend on it, too
 --- mean           [data]: where the decoder of 0 and 1 or of normals begins. Unless given, the first fit of a new model
@@ -49,8 +48,7 @@ local row_network = require "penumbra.models.row_network"
 local saved = require "penumbra.saved"
 local train = require "penumbra.train"
 
-local vae = {}
-local beside = hierarchy.beside
+local vae, beside = {}, hierarchy.beside
 
 -- ---- arguments ----
 
