@@ -8,6 +8,7 @@
 --- interpreter that sanitisers are built into ($(BUILD)/lua-interpreter).
 
 local options = dofile(arg[0]:gsub("[^/]*$", "") .. "children.lua") "api"
+local limit = dofile(arg[0]:gsub("[^/]*$", "") .. "limit.lua")
 
 -- ---- a child -----------------------------------------------------------------------------------------------------
 
@@ -358,14 +359,6 @@ local function show(x, depth)
   return kind == "number" and tostring(x) or kind == "boolean" and tostring(x) or kind
 end
 
-local function limit()
-  local ran = 0
-  debug.sethook(function()
-    ran = ran + 1
-    if ran > 400 then error("too many instructions", 0) end
-  end, "", 10000)
-end
-
 local answered = 0
 
 local function call(name, f, ...)
@@ -375,7 +368,7 @@ local function call(name, f, ...)
   if chance(0.1) then setmetatable({}, { __gc = function() pcall(mischief, {}) end }) end
   for i = 1, args.n do text[i] = show(args[i], 1) end
   log:write(name, "(", table.concat(text, ", "), ")\n")
-  limit()
+  limit(400)
   if chance(0.2) then collectgarbage "restart" end -- the next allocation begins a step of the collector
   local results = pack(pcall(f, ...))
   debug.sethook()

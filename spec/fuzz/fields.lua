@@ -8,6 +8,7 @@
 
 local here = arg[0]:gsub("[^/]*$", "")
 local options = dofile(here .. "children.lua") "fields"
+local limit = dofile(here .. "limit.lua")
 
 local core = require "penumbra.core"
 local pn = require "penumbra"
@@ -61,6 +62,17 @@ local function tensor()
   return x
 end
 
+--- The keys of a table in an order of their own: that of `next` is another in each process.
+local function keys_of(t)
+  local keys = {}
+  for k in next, t do keys[#keys + 1] = k end
+  table.sort(keys, function(a, b)
+    local ta, tb = type(a), type(b)
+    return ta < tb or ta == tb and (ta == "string" or ta == "number") and a < b
+  end)
+  return keys
+end
+
 local inside
 
 --- Something that may stand in a field, or be an argument.
@@ -85,10 +97,9 @@ end
 function inside(x)
   for _ = 1, random(0, 4) do
     if type(x) ~= "table" then break end
-    local list = {}
-    for _, v in next, x do list[#list + 1] = v end
-    if #list == 0 then break end
-    x = one(list)
+    local keys = keys_of(x)
+    if #keys == 0 then break end
+    x = rawget(x, one(keys))
   end
   return x
 end
@@ -119,13 +130,8 @@ local function change(x)
   local t = inside(x)
   if type(t) ~= "table" then t = x end
   if type(t) ~= "table" then return end
-  local keys = {}
-  for k in next, t do keys[#keys + 1] = k end
+  local keys = keys_of(t)
   if #keys == 0 then return end
-  table.sort(keys, function(a, b)
-    local ta, tb = type(a), type(b)
-    return ta < tb or ta == tb and (ta == "string" or ta == "number") and a < b
-  end)
   local key, new = one(keys), nil
   if chance(0.3) then new = t[one(keys)] elseif chance(0.9) then new = value() end
   log:write(("-- %s.%s = %s\n"):format(what_is(t), tostring(key), show(new, 1)))
@@ -150,14 +156,6 @@ local function methods_of(x)
   return list
 end
 
-local function limit()
-  local ran = 0
-  debug.sethook(function()
-    ran = ran + 1
-    if ran > 300 then error("too many instructions", 0) end
-  end, "", 10000)
-end
-
 local function call(x)
   local names = methods_of(x)
   if #names == 0 then return end
@@ -169,7 +167,7 @@ local function call(x)
   end
   log:write(("%s:%s(%s)\n"):format(what_is(x), name, table.concat(text, ", ")))
   current = x
-  limit()
+  limit(300)
   local results = pack(pcall(function() return current[name](current, unpack(args, 1, n)) end))
   debug.sethook()
   for i = 2, results[1] and results.n or 1 do

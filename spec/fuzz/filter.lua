@@ -8,6 +8,7 @@
 --- interpreter that sanitisers are built into ($(BUILD)/lua-interpreter).
 
 local options = dofile(arg[0]:gsub("[^/]*$", "") .. "children.lua") "filter"
+local limit = dofile(arg[0]:gsub("[^/]*$", "") .. "limit.lua")
 
 local function read(from)
   local file = io.open(from, "rb")
@@ -83,11 +84,7 @@ local answered, calls = 0, 0
 local function call(name, f, ...)
   calls = calls + 1
   log:write(name, "\n")
-  local ran = 0
-  debug.sethook(function()
-    ran = ran + 1
-    if ran > 400 then error("too many instructions", 0) end
-  end, "", 10000)
+  limit(400)
   local results = table.pack(pcall(f, ...))
   debug.sethook()
   if results[1] then

@@ -7,6 +7,7 @@
 ---     lua spec/fuzz/function.lua --seconds 60 [--seed 1]      child processes, one seed each, until the time is over
 ---     lua spec/fuzz/function.lua --child 17 [--calls 400]     one of them, again
 local options = dofile(arg[0]:gsub("[^/]*$", "") .. "children.lua") "function"
+local limit = dofile(arg[0]:gsub("[^/]*$", "") .. "limit.lua")
 
 local core = require "penumbra.core"
 local pn = require "penumbra"
@@ -287,14 +288,6 @@ table.sort(names)
 
 -- ---- calls ---------------------------------------------------------------------------------------------------------
 
-local function limit()
-  local ran = 0
-  debug.sethook(function()
-    ran = ran + 1
-    if ran > 300 then error("too many instructions", 0) end
-  end, "", 10000)
-end
-
 -- What the case left waiting to be collected runs now and has nothing left to call: a finaliser that turned gradients
 -- off in the middle of the plain computation would be right to change it.
 local function settle()
@@ -319,7 +312,7 @@ for i = 1, options.calls // 10 do
   local name = one(names)
   log:write(i, " ", name, "\n")
   weights, around, depth = {}, {}, 0
-  limit()
+  limit(300)
   if chance(0.2) then collectgarbage(one { "generational", "incremental" }) end
   if chance(0.2) then
     local co = coroutine.create(cases[name])
