@@ -516,6 +516,10 @@ local scaler = {}
 scaler.__index = scaler
 scaler.__name = "penumbra.scaler"
 
+function scaler:__tostring()
+  return ("scaler of %d columns"):format(self.mean:numel())
+end
+
 local function check_scaled(where, role, value)
   if type(value) ~= "number" then
     options.argument(where, role, value, "tensor")

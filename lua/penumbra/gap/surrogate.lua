@@ -58,6 +58,10 @@ end
 local methods = {}
 local class = { __name = "world" }
 
+function class:__tostring()
+  return ("world of sequences of %d steps of %d numbers"):format(self.steps, self.size)
+end
+
 --- world:sample(n [, {seed =, generator =, dtype = "float64"}]) -> x [T, n, p], and what is hidden: of flights states
 --- [T, n, 6] (positions, then speeds), of pictures classes int64 [n], of traffic regimes int64 [T, n] (1: jam).
 function methods:sample(n, given)

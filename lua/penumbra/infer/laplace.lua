@@ -18,6 +18,11 @@ local options = require "penumbra.options"
 local laplace = {}
 laplace.__index = laplace
 
+function laplace:__tostring()
+  return ("Laplace approximation of %d weights, %s, prior precision %s"):format(self.loc:numel(), self.structure,
+    tostring(self.prior_precision))
+end
+
 -- ---- structures: eigenvalues of the curvature without the prior, and variances of outputs ----
 -- Each gives {eigenvalues = list of tensors, covariance = function(x, shares)}: the covariance [B, C, C] of the outputs
 -- at x, where shares[k] = 1 / (eigenvalues[k] + prior).

@@ -507,6 +507,14 @@ end
 
 local class = { __index = core.public(methods), __name = "target" }
 
+function class:__tostring()
+  local names = {}
+  for k, entry in ipairs(self.layout) do
+    names[k] = entry.name
+  end
+  return ("target of size %d: %s"):format(self.size, table.concat(names, ", "))
+end
+
 --- new(m, args [, generator [, whole]]): the target of model m on the data `args`, a list; whole: plates take all rows,
 --- whatever their batch. Raises at the script's line where a site cannot be sampled.
 function target.new(m, args, generator, whole)

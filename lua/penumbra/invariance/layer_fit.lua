@@ -44,6 +44,11 @@ local LOG_2PI = core.log_2pi
 local methods = {}
 local class = { __name = "layer-by-layer fit" }
 
+function class:__tostring()
+  return ("layer-by-layer fit of %d layers, %d sweeps%s"):format(#self.layers, self.sweeps,
+    self.converged and ", converged" or "")
+end
+
 local known = { x = options.required "tensor", y = options.required "tensor", noise_scale = options.optional "number",
   log_likelihood = options.optional "function", prior_scale = options.any(1), max_sweeps = 5, steps = 300, lr = 0.02,
   input_draws = 8, draws = 8, scale = 0.5, tolerance = 1e-3, expectation = options.choice("conditional", "marginal"),

@@ -35,6 +35,10 @@ local LOG_2PI = core.log_2pi
 local methods = {}
 local class = { __name = "linear model" }
 
+function class:__tostring()
+  return ("linear model of %d weights and %d observations"):format(self.size, self.num_data)
+end
+
 local model_options = { x = options.any(nil), size = options.optional "number", y = options.any(nil),
   noise_variance = options.required "number", prior_mean = options.any(0), prior_variance = options.any(nil),
   scale = options.optional "number" }
@@ -214,6 +218,10 @@ end
 
 local pair = {}
 local pair_class = { __name = "approximation" }
+
+function pair_class:__tostring()
+  return ("approximation of a posterior of %d weights: a:q0(), a:q_mix()"):format(self.model.size)
+end
 
 -- x^T V x; an infinite variance of a weight that x does not see does not count.
 local function factor_power(self)

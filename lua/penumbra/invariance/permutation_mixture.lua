@@ -33,6 +33,10 @@ local methods = {}
 -- No divergence from anything is known in closed form.
 local class = { own = true, __name = "distribution", divergence = function() end }
 
+function class:__tostring()
+  return ("%s(event [%d], %s)"):format(self.name, self.event_shape[1], self.dtype)
+end
+
 -- ---- the posterior ----
 
 local function scale_of(o, layer, name)

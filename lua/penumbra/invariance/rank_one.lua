@@ -21,7 +21,11 @@ local HALF_LOG_2PI = 0.5 * core.log_2pi
 local MOST_DENSE = 5000 -- beyond, a K x K matrix of float64 takes more than 200 MB
 
 local methods = {}
-local class = { own = true, __name = "distribution" }
+local function law_text(self)
+  return ("%s(event [%d], %s)"):format(self.name, self.event_shape[1], self.dtype)
+end
+
+local class = { own = true, __name = "distribution", __tostring = law_text }
 
 -- What every distribution has, on a law of K weights.
 local function as_law(self, which)
@@ -186,7 +190,7 @@ end
 -- ---- matrices ----
 
 local dense = {}
-local dense_class = { own = true, __name = "distribution" }
+local dense_class = { own = true, __name = "distribution", __tostring = law_text }
 
 --- dense(mean, covariance): the same methods for any covariance matrix; every one of them is O(K^3).
 function rank_one.dense(mean, covariance)

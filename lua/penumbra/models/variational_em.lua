@@ -212,6 +212,10 @@ end
 
 local class = { __index = core.namespace("a model without encoder", methods), network = true }
 
+function class:__tostring()
+  return ("model without encoder: %d latents of %d data"):format(self.latent, self.data)
+end
+
 local new_options = {
   data = options.required "number", latent = options.required "number", hidden = options.any {},
   decoder = options.any "bernoulli", noise = options.choice("shared", "network"), categories = 2,

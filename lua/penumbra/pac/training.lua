@@ -112,7 +112,9 @@ function training.train(net, data, given)
   self.history.posterior = fitted("posterior", o, rest, q:parameters(), o.epochs, o.lr, function(x, y)
     return value(certificate.surrogate(q(x), y, o.floor):mean(), q:kl())
   end)
-  return setmetatable(self, { __index = methods })
+  return setmetatable(self, { __index = methods, __tostring = function(t)
+    return ("network trained with the bound '%s' at delta = %g"):format(t.bound, t.delta)
+  end })
 end
 
 return training

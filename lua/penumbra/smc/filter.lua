@@ -263,6 +263,10 @@ end
 
 local class = { __index = core.public(methods), __name = "filter" }
 
+function class:__tostring()
+  return ("filter of %d particles at t = %d"):format(self.machine.num_particles, self.machine:steps())
+end
+
 --- filter{init =, step =, log_weight =, num_particles =, ...}: a particle filter. A model is written in one of two
 --- ways.
 ---

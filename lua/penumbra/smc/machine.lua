@@ -207,6 +207,11 @@ function methods:reset()
 end
 
 local class = { __index = core.public(methods), __name = "smc" }
+
+function class:__tostring()
+  return ("smc machine of %d particles at step %d"):format(self.num_particles, self:steps())
+end
+
 machine.methods = methods
 
 --- pn.smc{num_particles =, ...}: a step machine. See pn.help "penumbra.smc.machine".

@@ -491,7 +491,8 @@ function methods:forecast(steps, given)
   return ahead
 end
 
-local class = { __name = "rbpf", __index = core.namespace("a Rao-Blackwellised filter", methods) }
+local class = { __name = "rbpf", __index = core.namespace("a Rao-Blackwellised filter", methods),
+  __tostring = function(self) return ("rbpf of %d particles"):format(self.num_particles) end }
 
 -- The machine's options, and the filter's own.
 local rbpf_options = { history = true, init = options.any(nil), initial_mean = options.any(nil),

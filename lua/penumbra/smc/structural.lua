@@ -33,6 +33,17 @@ local structural = {}
 local methods = {}
 local class = { __name = "structural" }
 
+-- Its components by name, and where it is fitted how well.
+function class:__tostring()
+  local names = {}
+  for k, part in ipairs(self.parts) do
+    names[k] = part.name
+  end
+  local fit = self.log_likelihood_at_fit
+  return ("structural model: %s%s"):format(table.concat(names, " + "),
+    fit and (", fitted, log-likelihood %.6g"):format(fit) or "")
+end
+
 local function is_model(x)
   return getmetatable(x) == class
 end

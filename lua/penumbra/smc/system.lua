@@ -49,6 +49,10 @@ end
 
 local class = { __name = "linear_system", __index = core.namespace("a linear system", methods) }
 
+function class:__tostring()
+  return ("linear_system: state %d, observation %d"):format(self.transition:size(-1), self.emission:size(-2))
+end
+
 local MOST <const> = 4096 -- numbers in a state or an observation, the filters' limit
 
 local function largest(x)

@@ -64,6 +64,10 @@ local methods = {}
 local inner = setmetatable({}, { __mode = "k" }) -- learner -> its parts
 local class = { __name = "learner", __index = core.namespace("a learner", methods) }
 
+function class:__tostring()
+  return ("learner by %s of %s"):format(self.method, tostring(self.net))
+end
+
 -- ---- making ----
 
 local function object(o, net)

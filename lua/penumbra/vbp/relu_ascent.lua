@@ -27,7 +27,8 @@ local saved = require "penumbra.saved"
 local relu_net = {}
 local methods = {}
 local inner = setmetatable({}, { __mode = "k" })
-local class = { __name = "relu_net", __index = core.namespace("a relu_net", methods) }
+local class = { __name = "relu_net", __index = core.namespace("a relu_net", methods),
+  __tostring = function(self) return "relu_net of layers " .. table.concat(self.sizes, "-") end }
 
 local LOG_2PI <const> = core.log_2pi
 

@@ -307,6 +307,15 @@ static const luaL_Reg functions[] = {{"new_estimator", l_new},         {"estimat
                                      {"new_transport", l_transport},   {"new_image_transport", l_image_transport},
                                      {"sum_log_prob", l_sum_log_prob}, {NULL, NULL}};
 
+static int l_tostring(lua_State *L) {
+  const stream_box *b = pni_test_object(L, 1, &kind);
+  if (b && b->s)
+    lua_pushfstring(L, "stream of %I weights", (lua_Integer)pn_weight_stream_count(b->s));
+  else
+    lua_pushliteral(L, "closed stream");
+  return 1;
+}
+
 static const luaL_Reg methods[] = {{"add", l_add}, {"count", l_count}, {NULL, NULL}};
 
 void pni_open_infer(lua_State *L) {
@@ -321,5 +330,7 @@ void pni_open_infer(lua_State *L) {
   pni_add_close(L, &kind);
   pni_guard_methods(L, "a stream");
   lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, l_tostring);
+  lua_setfield(L, -2, "__tostring");
   lua_pop(L, 1);
 }

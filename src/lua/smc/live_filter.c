@@ -125,6 +125,15 @@ static int l_size(lua_State *L) { return lua_pushnumber(L, pn_filter_effective_s
 static int l_steps(lua_State *L) { return lua_pushinteger(L, pn_filter_steps(self(L))), 1; }
 static int l_reset(lua_State *L) { return pn_filter_reset(self(L)), 0; }
 
+static int l_tostring(lua_State *L) {
+  const pn_filter *f = pni_test_filter(L, 1);
+  if (f)
+    lua_pushfstring(L, "filter at t = %I", (lua_Integer)pn_filter_steps(f));
+  else
+    lua_pushliteral(L, "closed filter");
+  return 1;
+}
+
 /* A failure of the file is nil, message, code. */
 static int of_file(lua_State *L, pn_context *c, pn_status s) {
   if (s == PN_IO || s == PN_FORMAT) return pni_push_failure(L, c);
@@ -167,5 +176,7 @@ void pni_open_live_filter(lua_State *L) {
   pni_add_close(L, &kind);
   pni_guard_methods(L, "a filter");
   lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, l_tostring);
+  lua_setfield(L, -2, "__tostring");
   lua_pop(L, 1);
 }

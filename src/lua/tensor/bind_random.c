@@ -82,6 +82,13 @@ static int l_set_rng_state(lua_State *L) {
   return set_state(L, pn_context_rng(pni_lua_context(L)), 1, "set_rng_state");
 }
 
+static int l_tostring(lua_State *L) {
+  uint64_t s[2];
+  pn_rng_get_state(self(L), s);
+  lua_pushfstring(L, "generator in state {%I, %I}", (lua_Integer)s[0], (lua_Integer)s[1]);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {{"seed", l_seed},
                                      {"generator", l_generator},
                                      {"rng_state", l_rng_state},
@@ -96,5 +103,7 @@ void pni_open_random(lua_State *L) {
   luaL_newlib(L, methods);
   pni_guard_methods(L, "a generator");
   lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, l_tostring);
+  lua_setfield(L, -2, "__tostring");
   lua_pop(L, 1);
 }
