@@ -174,37 +174,48 @@ end
 
 -- ---- tables ----
 
---- The functions below pn and its namespaces by name, those of the rows of C left out (they have batteries of their
---- own): the list of {name, f, options}, sorted.
-function battery.functions()
-  local list, seen, of_rows = {}, {}, {}
+-- Functions with options in a table and the tables within it, added to list as {name, function, options}.
+local function walk(space, label, depth, seen, list)
+  if seen[space] or depth > 4 then return end
+  seen[space] = true
+  local own, keys = debug.getmetatable(space), {}
+  for _, name in ipairs(type(own) == "table" and own.lazy or {}) do local _ = space[name] end
+  for key in pairs(space) do
+    if type(key) == "string" then keys[#keys + 1] = key end
+  end
+  table.sort(keys)
+  for _, key in ipairs(keys) do
+    local value = space[key]
+    local name = label .. key
+    if type(value) == "table" then
+      walk(value, name .. ".", depth + 1, seen, list)
+    elseif type(value) == "function" and not seen[value] then
+      seen[value] = true
+      local options = known_options.of(value)
+      if options then list[#list + 1] = { name, value, options } end
+    end
+  end
+end
+
+--- The functions below pn and its namespaces that take options, and the methods of objects that do (a table of
+--- functions by kind, each of which makes one, spec/fuzz/objects.lua), those of the rows of C left out, which have
+--- batteries of their own: a list of {name, function, options}, sorted.
+function battery.functions(objects)
+  local list, seen = {}, {}
   local homes = { distribution = pn.dist, composite = pn.dist, bijector = pn.dist.bijector, layer = pn.nn,
     optimiser = pn.optim, estimator = pn.infer }
   for _, row in ipairs(pn.rows()) do
     local f = homes[row.kind] and homes[row.kind][row.name]
-    if type(f) == "function" then of_rows[f] = true end
+    if type(f) == "function" then seen[f] = true end
   end
-  local function walk(space, label, depth)
-    if seen[space] or depth > 4 then return end
-    seen[space] = true
-    local own, keys = debug.getmetatable(space), {}
-    for _, name in ipairs(type(own) == "table" and own.lazy or {}) do local _ = space[name] end
-    for key in pairs(space) do
-      if type(key) == "string" then keys[#keys + 1] = key end
-    end
-    table.sort(keys)
-    for _, key in ipairs(keys) do
-      local value, name = space[key], label .. "." .. key
-      if type(value) == "table" then
-        walk(value, name, depth + 1)
-      elseif type(value) == "function" and not seen[value] and not of_rows[value] then
-        seen[value] = true
-        local options = known_options.of(value)
-        if options then list[#list + 1] = { name, value, options } end
-      end
-    end
+  walk(pn, "pn.", 1, seen, list)
+  local kinds = {}
+  for kind in pairs(objects) do kinds[#kinds + 1] = kind end
+  table.sort(kinds)
+  for _, kind in ipairs(kinds) do
+    local methods = require("penumbra.shell.pretty").methods(objects[kind]())
+    if methods then walk(methods, kind .. ":", 4, seen, list) end
   end
-  walk(pn, "pn", 1)
   return list
 end
 
