@@ -247,6 +247,17 @@ local function named(name)
   return x
 end
 
+--- The rows of a table by the function that they are about: function -> list of rows.
+function battery.by_function(rows)
+  local of = {}
+  for name, case in pairs(rows) do
+    local f = case.method and case.method() or named(name)
+    of[f] = of[f] or {}
+    table.insert(of[f], case)
+  end
+  return of
+end
+
 --- The cases of a table, one for each option of its rows: a list of {behaviour, function}.
 function battery.cases(rows)
   local names, list = {}, {}
