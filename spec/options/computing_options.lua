@@ -2,8 +2,8 @@
 --- spec/options/option_battery.lua.
 local pn = require "penumbra"
 local battery = require "spec.options.option_battery"
-local at, made, list = battery.at, battery.made, battery.list
-local metrics, gap, invariance, structural = pn.metrics, pn.gap, pn.invariance, pn.smc.structural
+local at = battery.at
+local metrics, gap, invariance = pn.metrics, pn.gap, pn.invariance
 
 local function drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
 
@@ -63,7 +63,6 @@ end, {}, { lengths = of_ctc.lengths, label_lengths = of_ctc.label_lengths, blank
 
 -- ---- gradients and equations ----
 
-local function squares(v) return (v[1]:square() * 3):sum() end
 local function with_graph(call)
   return { function(o)
     local got = call(o)
@@ -82,18 +81,9 @@ cases["pn.vjp"] = with_graph(function(o)
   local _, t = pn.vjp(function(v) return v ^ 3 end, w, pn.ones { 2 }, o)
   return t
 end)
-local wrong = pn.op { name = "a little wrong", forward = function(v) return v:square() end,
-  vjp = function(g, _, v) return g * v * 2.00003 end }
 local tight = { rtol = 1e-3, atol = 1e-3 }
 local function decay(t, v) return (t * 3):cos() * 2 - v end
 local from, times = pn.tensor { 1, 0.5 }, pn.tensor { 0, 0.5, 2 }
-local function count_of(f)
-  local count = 0
-  return function(...)
-    count = count + 1
-    return f(...)
-  end, function() return count end
-end
 cases["pn.odeint"] = { function(o) return pn.odeint(decay, from, times, o) end, tight, {
   rtol = 1e-1, atol = 1e-1, first_step = 0.01, max_step = 0.05, method = "rosenbrock" },
   { max_steps = "a row of its own", parameters = "spec/autodiff/odeint_spec.lua", events =
@@ -236,9 +226,8 @@ cases["pn.gap.flights"] = { function(o) return gap.flights(o):sample(3, { seed =
 
 local small = pn.nn.sequential { pn.nn.linear(2, 2, { generator = pn.generator(1) }), pn.nn.tanh(),
   pn.nn.linear(2, 1, { generator = pn.generator(2) }) }
-local bayesian = pn.nn.bayesian(small, { posterior_scale = 0.3 })
 cases["pn.invariance.curves"] = { function(o) return invariance.curves(o) end, { sizes = { 2, 5 } },
-  { sizes = { 2, 6 } , target = 2, function_variance = 2, mean = at("printed", { optimum = "mean_field" }),
+  { sizes = { 2, 6 }, target = 2, function_variance = 2, mean = at("printed", { optimum = "mean_field" }),
   num_data = 20 } }
 local line = { x = { 1, 2, -0.5, 0 }, y = { 1, 2 }, noise_variance = 0.2 }
 local function linear(o)
@@ -266,17 +255,6 @@ for _, name in ipairs { "gap", "bounds", "log_prob", "log_ratio" } do
     return mixture[name](mixture, drawn(28, 4, 16), o)
   end, drawing and { draws = 6 } or {}, { draws = drawing and 7 or nil, permutations = name == "bounds" and 3 or nil,
     method = name ~= "bounds" and "subsets" or nil }, {}, method = function() return mixture[name] end }
-end
-
--- ---- structural series ----
-
-local series = drawn(29, 14):cumsum(1)
-local function built(part)
-  return function(o)
-    local m = structural[part](o) + structural.irregular { scale = 0.5 }
-    local r = m:smooth(series)
-    return m:log_likelihood(series), r and fields(r), m.parameters and m.parameters[1] and m.parameters[1].name
-  end
 end
 
 return cases

@@ -1,6 +1,6 @@
 --- Options that no row of these tables is about, by the function's or method's name: the spec that asks the same of
---- all of them (asked), or nothing (open: the options, which changing alone no case shows). spec/options
---- /option_ledger_spec.lua holds both to what the library lists.
+--- all of them (asked), or nothing (open: the options, which changing alone no case shows), held to what the
+--- library lists by spec/options/option_ledger_spec.lua.
 local models = "spec/models/option_effect_spec.lua"
 
 local asked = {
@@ -18,8 +18,8 @@ local open = {
   ["deep_state:log_evidence"] = "generator",
   ["deep_state:loss"] = "generator iteration",
   ["deep_state:smooth"] = "context inputs lengths location scale series start y",
-  ["evidential_learner:fit"] = "batch_size checkpoint checkpoint_every compile data epochs lr on_epoch optimiser progress resume"
-    .. " schedule seed",
+  ["evidential_learner:fit"] = "batch_size checkpoint checkpoint_every compile data epochs lr on_epoch optimiser"
+    .. " progress resume schedule seed",
   ["evidential_learner:log_predictive"] = "batch_size draws generator",
   ["evidential_learner:moments"] = "batch_size draws generator",
   ["fit:resample"] = "draws",
@@ -54,8 +54,8 @@ local open = {
   ["pn.data.save_csv"] = "delimiter names",
   ["pn.data.save_npz"] = "compressed",
   ["pn.dist.bijector.custom"] = "codomain domain event_ndim forward inverse log_det name parameters",
-  ["pn.dist.custom"] = "bijector cdf entropy event_ndim event_shape icdf in_support log_cdf log_prob log_survival mean mode"
-    .. " name parameters rsample sample support variance",
+  ["pn.dist.custom"] = "bijector cdf entropy event_ndim event_shape icdf in_support log_cdf log_prob log_survival mean"
+    .. " mode name parameters rsample sample support variance",
   ["pn.evidential.row"] = "likelihood prior_precision",
   ["pn.gap.split"] = "family",
   ["pn.models.multisource"] = "activation dtype hidden latent likelihood noise prior scale_link sources targets",
@@ -69,13 +69,13 @@ local open = {
   ["pn.nn.likelihood.student_t"] = "loc",
   ["pn.op"] = "forward name shape vjp",
   ["pn.optim.average"] = "decay",
-  ["pn.plot.fan_chart"] = "colour draws label legend legend_title levels mean observations observed_at start title variance x"
-    .. " x_label x_log x_range y_label y_log y_range",
+  ["pn.plot.fan_chart"] = "colour draws label legend legend_title levels mean observations observed_at start title"
+    .. " variance x x_label x_log x_range y_label y_log y_range",
   ["pn.plot.filter_trace"] = "filter num_particles threshold x x_label",
   ["pn.plot.history"] = "log x_label",
   ["pn.plot.show"] = "aligned columns kind legend size title",
-  ["pn.smc.kalman.fisher_gradient"] = "diffuse emission emission_cov emission_input emission_offset initial_cov initial_mean transition"
-    .. " transition_cov transition_input transition_offset",
+  ["pn.smc.kalman.fisher_gradient"] = "diffuse emission emission_cov emission_input emission_offset initial_cov"
+    .. " initial_mean transition transition_cov transition_input transition_offset",
   ["pn.smc.vsmc"] = "baseline batch_shape generator gradient inputs num_particles observed resampling threshold",
   ["pn.vmap"] = "in_axes",
   ["rbpf:forecast"] = "inputs",

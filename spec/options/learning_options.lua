@@ -20,7 +20,7 @@ end
 -- ---- active ----
 
 local probs = (drawn(1, 6, 5, 3) * 2):softmax(-1) -- draws, data, classes
-local x, labels = drawn(2, 9, 2), pn.tensor({ 0, 1, 2, 1, 0, 2, 1, 1, 0 }, { dtype = "int64" })
+local x = drawn(2, 9, 2)
 cases["pn.active.entropy"] = { function(o) return active.entropy(probs[1] * 0.9, o) end }
 cases["pn.active.bald"] = { function(o) return active.bald(probs * 0.9, o) end }
 local mean, variance = drawn(3, 4, 3), pn.rand({ 4, 3 }, { generator = pn.generator(4) }) + 0.2
@@ -41,16 +41,9 @@ cases["pn.active.returns"] = { function(o) return active.returns(pn.tensor { 1, 
 cases["pn.active.policy_loss"] = { function(o) return active.policy_loss(drawn(5, 4), drawn(6, 4), o) end, {},
   { baseline = 0.3, weights = pn.tensor { 1, 0, 2, 1 } } }
 
-local function predicted(m, o)
-  local p = m(o)
-  return p:probabilities(x), p.num_classes or p.classes
-end
-local weights = drawn(7, 8, 2, 3)
-local function of_features(z) return (z:matmul(weights[1]):exp() + 1):softmax(-1) end
-
 -- ---- evidential ----
 
-local f, y = drawn(8, 6, 3) * 3, pn.tensor({ 0, 2, 1, 1, 0, 2 }, { dtype = "int64" })
+local f = drawn(8, 6, 3) * 3
 cases["pn.evidential.concentrations"] = { function(o) return evidential.concentrations(f, o) end, {}, { limit = 2 } }
 
 -- ---- fusion ----
@@ -130,14 +123,6 @@ end, sites_both, without(of_sites, "likelihood", "budget"), sites_reasons }
 cases["pn.continual.sites"][3].rows = { 0, 3 }
 cases["pn.continual.site_sums"] = { function(o) return continual.site_sums(net, x, targets, o) end, sites_both,
   without(of_sites, "likelihood", "budget"), sites_reasons }
-local function adapted(make)
-  return function(o)
-    local a = make(o)
-    local p = a(q, 2)
-    return p:mean(), p:variance()
-  end
-end
-
 -- ---- vbp ----
 
 local function relu_net() return pn.nn.mlp({ 2, 4, 1 }, { activation = "relu" }) end
@@ -165,7 +150,8 @@ cases["pn.vbp.learner"] = { learned, { seed = 1, network = relu_net }, {
   learn_noise = false }), rate = at(0.2, { method = "dropout" }), spread = 0.2, lr = 0.01,
   log_variance = -5, prior_precision = 3 },
   { likelihood = "spec/vbp/likelihood_heads_spec.lua", objective = "likelihood_heads_spec's forms",
-    predictive = "likelihood_heads_spec's forms", structure = "a row of its own: with one hidden layer there is none" } }
+    predictive = "likelihood_heads_spec's forms",
+    structure = "a row of its own: with one hidden layer there is none" } }
 
 -- ---- pac ----
 
@@ -181,7 +167,8 @@ local function trained(o)
   return all, m.delta, m.data[1]:size(1), m.history.posterior.loss
 end
 cases["pn.pac.train"] = { trained, { epochs = 1, prior_epochs = 1, batch_size = 16, seed = 3 }, {
-  seed = 4, bound = "lambda", bound_options = at({ weight = 2 }, { bound = "kl" }), delta = 0.2, split = 0.3, epochs = 2,
+  seed = 4, bound = "lambda", bound_options = at({ weight = 2 }, { bound = "kl" }), delta = 0.2, split = 0.3,
+  epochs = 2,
   prior_epochs = 2, batch_size = 8, prior_lr = 0.1, lr = 0.1, floor = 0.2, prior_scale = 0.1, estimator = "weights" },
   { checkpoint = "spec/train/resume_spec.lua", resume = "spec/train/resume_spec.lua",
     bound_options = "spec/pac/bounds_spec.lua" } }
@@ -196,8 +183,10 @@ local function bayesian()
 end
 cases["pn.pac.certificate"] = { function(o) return numbers_of(pac.certificate(bayesian(), data, o)) end,
   { prior_data = false, draws = 2, delta = 0.05 }, {
-  delta = 0.1, draw_delta = 0.1, bound = "quadratic", draws = 3, losses = { "error" }, joint = true, floor = 0.1, weights = "all" },
-  { prior_data = "spec/pac/certificate_spec.lua: what is refused", bound_options = "spec/pac/bounds_spec.lua", batch_size = "the same bits but for what is drawn: certificate_spec" } }
+  delta = 0.1, draw_delta = 0.1, bound = "quadratic", draws = 3, losses = { "error" }, joint = true, floor = 0.1,
+  weights = "all" },
+  { prior_data = "spec/pac/certificate_spec.lua: what is refused", bound_options = "spec/pac/bounds_spec.lua",
+    batch_size = "the same bits but for what is drawn: certificate_spec" } }
 cases["pn.pac.draws_bound"] = { pac.draws_bound, { risk = 0.2, draws = 20, delta = 0.05 }, { risk = 0.3, delta = 0.1 } }
 cases["pn.pac.kl_inverse"] = { function(o) return pac.kl_inverse(pn.tensor(0.2), 0.1, o) end }
 cases["pn.pac.split"] = { function(o)

@@ -2,8 +2,8 @@
 --- spec/options/option_battery.lua.
 local pn = require "penumbra"
 local battery = require "spec.options.option_battery"
-local at, made, list = battery.at, battery.made, battery.list
-local dist, nn, plot, smc = pn.dist, pn.nn, pn.plot, pn.smc
+local at, list = battery.at, battery.list
+local dist, plot, smc = pn.dist, pn.plot, pn.smc
 local structural = smc.structural
 
 local function drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
@@ -67,7 +67,8 @@ marks("heatmap", function(o) return plot.heatmap(grid, o) end, { colour = "none"
   colour_label = "z", palette = "grey", x = { 0, 2, 4 }, y = { 0, 2, 4, 6 } })
 marks("contours", function(o)
   return table.unpack(plot.contours(grid, o))
-end, { levels = { 0.1, 0.5 }, width = 3, x = { 0, 2, 4 }, y = { 0, 2, 4, 6 }, label = at("what", { colour = "#123456" }) })
+end, { levels = { 0.1, 0.5 }, width = 3, x = { 0, 2, 4 }, y = { 0, 2, 4, 6 },
+  label = at("what", { colour = "#123456" }) })
 cases["pn.plot.roc"] = { function(o)
   return plot.script("a.svg", "svg", { plot.roc(pn.metrics.roc(pn.tensor({ 0, 1, 1, 0 }, { dtype = "int64" }),
     pn.tensor { 0.1, 0.7, 0.4, 0.5 }), o) })
@@ -210,7 +211,8 @@ local function of_label(s)
     emission_cov = pn.tensor { { 0.2 } } }
 end
 local switching = { num_particles = 6, initial_mean = pn.tensor { 0.2 }, initial_cov = pn.tensor { { 1 } },
-  init = dist.categorical { 0.6, 0.4 }, transition = function(s) return dist.categorical { probs = rows:take(1, s) } end,
+  init = dist.categorical { 0.6, 0.4 },
+  transition = function(s) return dist.categorical { probs = rows:take(1, s) } end,
   system = of_label }
 local values = drawn(10, 5, 1) * 2
 local function switched(o, given)

@@ -20,7 +20,8 @@ local battery = {}
 
 -- ---- what comes out ----
 
-local function add(list, x, depth)
+-- told: names of options, under which an object may keep what it was given: such numbers and words do not count.
+local function add(list, x, depth, told)
   local kind = math.type(x) or type(x)
   if kind == "integer" or kind == "float" then
     list[#list + 1] = ("%a"):format(x)
@@ -35,7 +36,8 @@ local function add(list, x, depth)
     assert(not getmetatable(x) or rawget(x, "value") and rawget(x, "se"), "an object comes out, no numbers")
     local keys = {}
     for key in next, x do
-      if type(key) == "number" or type(key) == "string" then keys[#keys + 1] = key end
+      local kept = told[key] and type(x[key]) ~= "table" and type(x[key]) ~= "userdata"
+      if type(key) == "number" or type(key) == "string" and not kept then keys[#keys + 1] = key end
     end
     table.sort(keys, function(a, b)
       if type(a) == type(b) then return a < b end
@@ -43,7 +45,7 @@ local function add(list, x, depth)
     end)
     for _, key in ipairs(keys) do
       list[#list + 1] = tostring(key)
-      add(list, rawget(x, key), depth + 1)
+      add(list, rawget(x, key), depth + 1, told)
     end
   end
 end
@@ -52,7 +54,7 @@ local function outcome(case, given, seed)
   pn.seed(seed or 5)
   local list, got = {}, table.pack(case[1](given))
   assert(got.n > 0 and got[1] ~= nil, tostring(got[2]))
-  for k = 1, got.n do add(list, got[k], 0) end
+  for k = 1, got.n do add(list, got[k], 0, case.told) end
   assert(#list > 0, "nothing comes out")
   return list
 end
@@ -268,6 +270,8 @@ function battery.cases(rows)
     local options = known_options.of(case.method and case.method() or named(name))
     assert(options, name .. " has no options that are listed")
     for k = 2, 4 do case[k] = case[k] or {} end
+    case.told = {}
+    for _, option in ipairs(options) do case.told[option.name] = true end
     for _, option in ipairs(options) do
       if battery.says(case, option.name) == "row" then
         list[#list + 1] = { name .. ": " .. option.name, function() check(case, option) end }

@@ -1,7 +1,7 @@
 --- Options of pn.smc's functions and methods, for spec/options/option_battery.lua.
 local pn = require "penumbra"
 local battery = require "spec.options.option_battery"
-local at, made, list, refused = battery.at, battery.made, battery.list, battery.refused
+local at, made, list = battery.at, battery.made, battery.list
 local smc, kalman = pn.smc, pn.smc.kalman
 
 local function drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
@@ -185,7 +185,6 @@ cases["filter:smooth, two filters"] = { function(o) return kept():smooth(o).mean
 
 -- ---- bounds ----
 
-local y_bound = pn.tensor(series:totable()):reshape { 6, 1 }
 local function of_bound(f, more)
   return function(o)
     local model = walk { num_particles = 6 }
@@ -199,7 +198,8 @@ for name, gradient in pairs { elbo = false, iwae = false, fivo = true } do
     resampling = gradient and "multinomial" or nil, threshold = gradient and 1 or nil },
     { observed = "pn.smc.rbpf's run: a filter of laws refuses it",
       resampling = not gradient and "nothing is resampled" or nil,
-      gradient = gradient and "bounds of a particle filter's gradient" or nil, baseline = gradient and "the same" or nil } }
+      gradient = gradient and "bounds of a particle filter's gradient" or nil,
+      baseline = gradient and "the same" or nil } }
 end
 cases["bounds of a particle filter's gradient"] = { function(o)
   local model = walk { num_particles = 6, resampling = "multinomial", threshold = 1,
