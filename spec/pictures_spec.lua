@@ -193,6 +193,29 @@ describe("a picture", function()
     assert.equal(boxes[2][4], boxes[3][4])
   end)
 
+  it("has panels that fill the canvas, row below row, above the strip of a legend", function()
+    local panels = {}
+    for k = 1, 5 do panels[k] = plot.panel { plot.line({ 1, 2 }, { k, 2 }, { label = "a" }) } end
+    for _, legend in ipairs { false, "below" } do
+      local text = script(panels, { columns = 2, legend = legend or nil, size = { 800, 600 } })
+      local boxes = {}
+      for w, h, x, y in text:gmatch "set size (%S+), (%S+)\nset origin (%S+), (%S+)" do
+        boxes[#boxes + 1] = { tonumber(x), tonumber(y), tonumber(w), tonumber(h) }
+      end
+      assert.equal(legend and 6 or 5, #boxes) -- the last one is the legend's
+      boxes[6] = nil
+      local foot = boxes[5][2]
+      assert(legend and foot > 0.03 or foot == 0)
+      for k, box in ipairs(boxes) do
+        local row, column = (k - 1) // 2, (k - 1) % 2
+        assert(math.abs(box[1] - column / 2) < 1e-5 and math.abs(box[3] - 0.5) < 1e-5)
+        assert(math.abs(box[4] - boxes[1][4]) < 1e-5)
+        assert(math.abs(box[2] - (foot + (2 - row) * box[4])) < 1e-5, "a row stands elsewhere")
+        assert(box[2] + box[4] <= 1 + 1e-5)
+      end
+    end
+  end)
+
   it("of a reliability diagram begins where its intervals do", function()
     local bins = { { low = 0.6, high = 0.7, count = 400, confidence = 0.65, accuracy = 0.6 },
       { low = 0.9, high = 1, count = 400, confidence = 0.95, accuracy = 0.97 } }

@@ -491,6 +491,17 @@ describe("a run", function()
       assert(fine, what .. ": " .. tostring(text))
       for k = 4, 5 do assert.is_false((restored(set(case[1], case[2], case[k]))), what .. " " .. k) end
     end
+    pool:ask()
+    assert(pool:save(path))
+    for place, fine in pairs { [119] = true, [120] = false } do -- the last datum, and one behind it
+      local ok, text = restored(function(found)
+        local positions = found.asked.positions:totable()
+        positions[#positions] = place
+        found.asked.positions = pn.tensor(positions, { dtype = "int64" })
+      end)
+      assert.equal(fine, ok)
+      assert(fine or tostring(text):find "asked.positions", text)
+    end
     os.remove(path)
     assert.same({ nil, nil, "io" }, { pn.restore(path, { x = data, model = network_model() }), nil,
       (select(3, pn.restore(path, { x = data, model = network_model() }))) })

@@ -276,6 +276,19 @@ describe("what an operation refuses", function()
     assert.are.equal(2, gradient(function(g) return g * 2 end)()[1][1]:item())
   end)
 
+  it("is captured for each type that an input has, though the result is of one", function()
+    local doubled = pn.op { forward = function(x) return x:to "float64" * 2 end,
+      vjp = function(g, _, x) return (g * 2):to(x:dtype()) end }
+    for _ = 1, 2 do
+      for _, dtype in ipairs { "float32", "float64" } do
+        local x = pn.param(pn.tensor({ 1, 2 }, { dtype = dtype }))
+        local slope = pn.grad(doubled(x):sum(), { x })[1]
+        assert.are.equal(dtype, slope:dtype())
+        assert.are.same({ 2, 2 }, slope:totable())
+      end
+    end
+  end)
+
   it("is nothing that lack of memory leaves behind", function()
     local x = pn.param(pn.randn { 1000 })
     local big = pn.op { forward = double, vjp = function(g, _, t)

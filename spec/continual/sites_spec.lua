@@ -232,6 +232,19 @@ describe("sites by Monte Carlo", function()
     end)
   end
 
+  it("have no graph: nothing of the passes is kept for a gradient", function()
+    local bayesian = larger(2, 1)
+    local x, y = pn.randn { 3, 2 }, pn.randn { 3, 1 }
+    for _, estimator in ipairs { "reparametrised", "hessian" } do
+      local s, terms = continual.sites(bayesian, x, y, { likelihood = "normal", noise_scale = 0.5, draws = 4,
+        estimator = estimator })
+      for _, t in ipairs { s.precision, s.precision_mean, terms.expected_log_likelihood, terms.expected_log_site,
+        terms.log_likelihood_at_mean } do
+        assert.is_false(t:requires_grad())
+      end
+    end
+  end)
+
   it("of both estimators are the same mean, for deeper networks", function()
     local b = larger(2, 3)
     local x, y = pn.randn { 6, 2 }, pn.tensor({ 0, 1, 2, 2, 1, 0 }, { dtype = "int64" })

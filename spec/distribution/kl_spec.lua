@@ -57,6 +57,30 @@ end
 -- The two numbers of an estimate.
 local function both(e) return e.value, e.se end
 
+describe("by Monte Carlo", function()
+  -- Of a scale family -log p of a draw loc + scale e is log scale + a function of e alone: each draw has the gradient
+  -- 1 / scale. The divergence's, of a normal from one of the same location, is scale e^2 / s^2 - 1 / scale.
+  it("an entropy has the exact gradient of a scale family, and the standard error of its draws", function()
+    local scale = pn.param(1.7)
+    for _, d in ipairs { dist.normal(0.4, scale), dist.laplace(0.4, scale), dist.gumbel(0.4, scale) } do
+      local e = dist.entropy_monte_carlo(d, { draws = 50, pathwise = true, generator = pn.generator(1) })
+      assert.near(1 / 1.7, pn.grad(e.value, { scale })[1]:item(), 1e-12)
+    end
+    local p = dist.normal(0, pn.tensor(1.7))
+    for _, n in ipairs { 20, 700 } do
+      local lp = p:log_prob(p:sample { n, generator = pn.generator(2) })
+      for _, e in ipairs { dist.entropy_monte_carlo(p, { draws = n, generator = pn.generator(2) }),
+        dist.kl_monte_carlo(p, dist.uniform(-100, 100), { draws = n, generator = pn.generator(2) }),
+        dist.expectation_monte_carlo(p, function(x) return p:log_prob(x) end, { draws = n,
+          generator = pn.generator(2) }) } do
+        assert.near(lp:std():item() / n ^ 0.5, e.se:item(), 1e-12)
+      end
+      local e = dist.entropy_monte_carlo(p, { draws = n, generator = pn.generator(2) })
+      assert.near(-lp:mean():item(), e.value:item(), 1e-12)
+    end
+  end)
+end)
+
 describe("the divergence of two kinds", function()
   it("is known for more than 40 pairs", function()
     assert(counted > 40, counted)

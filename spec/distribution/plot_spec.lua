@@ -84,6 +84,26 @@ describe("the picture of a distribution", function()
     assert.equal(1, #dist.panel(dist.normal(pn.zeros { 2 }, 1):independent(1)).marks)
   end)
 
+  it("shows pairs where they lie, however far out, with a seventh of room on each side", function()
+    local widths = {}
+    for k, loc in ipairs { 0, 1000 } do
+      local d = dist.multivariate_normal { loc = { loc, -loc }, scale_tril = { { 1, 0 }, { 0.5, 2 } } }
+      local low, high = { math.huge, math.huge }, { -math.huge, -math.huge }
+      for _, line in ipairs(dist.panel(d, { num_points = 30 }).marks[1].data) do
+        local at = { line:match "(%S+) (%S+)" }
+        for i = 1, 2 do
+          local v = tonumber(at[i])
+          low[i], high[i] = math.min(low[i], v), math.max(high[i], v)
+        end
+      end
+      widths[k] = { high[1] - low[1], high[2] - low[2] }
+      assert(low[1] < loc - 2 and high[1] > loc + 2 and low[2] < -loc - 4 and high[2] > 4 - loc)
+    end
+    -- the same draws about another place: more than six and less than fourteen standard deviations
+    for i = 1, 2 do assert(math.abs(widths[1][i] - widths[2][i]) < 0.02 * widths[1][i]) end
+    assert(widths[1][1] > 6 and widths[1][1] < 14)
+  end)
+
   it("is of every row", function()
     for _, row in ipairs(pn.rows()) do
       if row.kind == "distribution" then

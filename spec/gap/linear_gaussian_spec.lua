@@ -29,6 +29,27 @@ end
 
 local plain = scalar(0.9, 0.19, 0.25, 1)
 
+describe("the gap of a law of the data that is given by its moments", function()
+  -- The covariance of y: C P C' with P_ij = a^|i - j| for a stationary state, and the noise.
+  it("is that of the model that has them, with what is not observed too", function()
+    local cov, rows = {}, { 0.4, -0.2, 0.7 }
+    for i = 1, 3 do
+      cov[i] = {}
+      for j = 1, 3 do cov[i][j] = 0.9 ^ math.abs(i - j) + (i == j and 0.25 or 0) end
+    end
+    for _, observed in ipairs { false, pn.tensor { { 1 }, { 0 }, { 1 } }:gt(0) } do
+      local given = { steps = 3, observed = observed or nil }
+      local own = gap_of(plain, given)
+      local told = gap_of(plain, { steps = 3, observed = observed or nil, data = { cov = pn.tensor(cov) } })
+      near(own.gap:item(), told.gap, 1e-12)
+      near(own.log_likelihood:item(), told.log_likelihood, 1e-12)
+      local moved = gap_of(plain, { steps = 3, observed = observed or nil, data = { cov = pn.tensor(cov),
+        mean = pn.tensor(rows) } })
+      assert(moved.log_likelihood:item() < own.log_likelihood:item() - 1e-3)
+    end
+  end)
+end)
+
 describe("the exact gap of a scalar linear Gaussian system", function()
   it("has the known bound, posterior and first weights at T = 5", function()
     local g = gap_of(plain, {})

@@ -139,6 +139,34 @@ describe("a picture of a posterior", function()
     refused("plot: the model observes no 'z'", q.plot, q, "x.svg", { kind = "predictive", site = "z" })
   end)
 
+  it("of whole numbers has the share of each, wherever they lie, as long as they are few", function()
+    for _, case in ipairs { { low = 100, range = 3 }, { low = -70, range = 59 }, { low = 0, range = 60, curve = true } }
+    do
+      local draws = pn.arange(200) % (case.range + 1) + case.low
+      local mu = p.draws.mu
+      p.draws.mu = pn.stack({ draws, draws }, 1)
+      local panels = panels_of(p, { names = { "mu" } })
+      p.draws.mu = mu
+      local line = panels[1].marks[2]
+      local at, share = column(line, 1), column(line, 2)
+      assert.equal(case.curve and 160 or case.range + 1, #at)
+      for k, n in ipairs(case.curve and {} or at) do
+        local many = draws:eq(n):to("float64"):mean():item()
+        assert.equal(case.low + k - 1, n)
+        assert.is_true(math.abs(share[k] - many) < 1e-8)
+      end
+    end
+  end)
+
+  it("of pairs has cells that are square, with room for labels on the left and below", function()
+    for n, names in ipairs { { "mu" }, { "mu", "tau" }, { "mu", "tau", "theta[1]" } } do
+      local _, figure = panels_of(p, { kind = "pairs", names = names })
+      local side = 230 - 12 * n
+      assert.same({ 90 + n * side, 120 + n * side }, figure.size)
+      assert.is_true(figure.aligned)
+    end
+  end)
+
   it("is written as a file and on the terminal, and refuses what is not there", function()
     local path = os.tmpname()
     os.remove(path)

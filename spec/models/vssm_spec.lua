@@ -318,6 +318,14 @@ describe("a bound", function()
     local each = m:bound({ y = y }, { draws = 10, objective = "elbo", batch_size = 50000 })
     near_mean(0, each - m:bound { y = y }, 0.05)
     near_mean(0, m:bound({ y = y }, { draws = 10, batch_size = 50000 }) - m:bound({ y = y }, { draws = 10 }), 0.02)
+    -- parts of as many series as batch_size has paths of draws for, one after another
+    local three, g = pn.randn { 2, 3, 1 }, pn.generator(6)
+    local parts = {}
+    for k, range in ipairs { { 1, 2 }, { 3, 3 } } do
+      parts[k] = m:bound({ y = three:slice(2, range[1], range[2]) }, { draws = 4, generator = g })
+    end
+    local whole = m:bound({ y = three }, { draws = 4, batch_size = 11, generator = pn.generator(6) })
+    assert.same(pn.concatenate(parts, 1):totable(), whole:totable())
     y = pn.randn { 4, 5, 1 }
     pn.seed(31)
     local small = linear { conditioning = "full", dtype = "float32" }

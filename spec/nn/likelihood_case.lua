@@ -11,7 +11,8 @@ local function label(classes)
 end
 
 return {
-  normal = { y = real, given = { { scale = 0.7 }, { precision = 2.5 }, { log_scale = pn.tensor { 0.3 } }, {} },
+  normal = { y = real, given = { { scale = 0.7 }, { precision = 2.5 }, { log_scale = pn.tensor { 0.3 } },
+      { log_scale = 0.3 }, {} },
     refused = { { { scale = -1 }, "likelihood.normal: scale must be positive, got -1" },
       { { scale = 1, precision = 1 }, "scale and precision say the same" },
       { { sclae = 1 }, "scale" } } },

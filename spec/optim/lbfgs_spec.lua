@@ -40,6 +40,42 @@ describe("lbfgs", function()
     end)
   end
 
+  -- Three values and slopes decide a cubic: after a first step too far the second trial is its minimum, exactly. The
+  -- third case ends before the first trial, the last one goes on from two points that descend.
+  it("finds the minimum of a cubic at its second trial", function()
+    for _, case in ipairs { { from = -0.5, lr = 8 }, { from = 0.2, lr = 3 }, { from = 0, lr = 2.4, scale = 1.5 } } do
+      local k, places = case.scale or 1, {}
+      local x = pn.param(pn.tensor { case.from })
+      local opt = optim.lbfgs({ x }, { lr = case.lr, max_steps = 1 })
+      opt:step(function()
+        places[#places + 1] = x:item()
+        return ((x ^ 3) / 3 - x * k ^ 2):sum()
+      end)
+      assert.are.equal(case.from, places[1])
+      assert(places[2] > k, "the first trial is not beyond the minimum")
+      assert.near(k, places[3], 1e-12)
+    end
+  end)
+
+  -- Values and slopes are told by the number of the trial, so that the interval does not begin at the start. The cubic
+  -- f + s u + c u^2 + e u^3 of its lower end has its minimum where s + 2 c u + 3 e u^2 rises through 0.
+  it("interpolates within an interval that does not begin at the start", function()
+    local told = { { 0, -1 }, { -0.5, -0.95 }, { -0.4, 2 }, { -0.9, 0 } }
+    local x, places = pn.param(pn.tensor { 0. }), {}
+    optim.lbfgs({ x }, { max_steps = 1 }):step(function()
+      places[#places + 1] = x:item()
+      local now = told[#places]
+      return pn.tensor(now[1]), pn.tensor { now[2] }
+    end)
+    assert.near(1, places[2], 1e-14)
+    assert(places[3] > 1)
+    local h = places[3] - places[2]
+    local rise, s, last = (told[3][1] - told[2][1]) / h, told[2][2], told[3][2]
+    local c, e = (3 * rise - 2 * s - last) / h, (s + last - 2 * rise) / h ^ 2
+    assert.near(places[2] + (-c + math.sqrt(c * c - 3 * e * s)) / (3 * e), places[4], 1e-12)
+    assert.are.equal(4, #places)
+  end)
+
   it("takes a compiled function that gives the gradients too, and goes on from a state", function()
     local p, q = start()
     local opt = optim.lbfgs({ p, q }, { max_steps = 2 })

@@ -165,6 +165,8 @@ describe("a certificate", function()
     no("loss 'square' must have a range", q, data, { losses = { { name = "square", loss = function() end } } })
     no("loss 'square' must have a range", q, data,
       { losses = { { name = "square", loss = function() end, range = { 0, math.huge } } } })
+    no("loss 'square' must have a range", q, data,
+      { losses = { { name = "square", loss = function() end, range = { -math.huge, 1 } } } })
     no("loss 'late' left its range [0, 1]", q, data,
       { losses = { { name = "late", loss = function(_, y) return y * 2 end, range = { 0, 1 } } } })
     no("floor must lie strictly between 0 and 1, got 0", q, data, { floor = 0.0 })

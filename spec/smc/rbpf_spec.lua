@@ -405,6 +405,23 @@ describe("rbpf with equal regimes", function()
     assert.is_true((s.cov:select(1, 5) - p:slice(1, 4, 6):slice(2, 4, 6)):abs():max():item() < 1e-9)
   end)
 
+  it("has the gradient of the Kalman filter's moments in its own", function()
+    local a, q = pn.param(pn.tensor { { 0.9 } }), pn.param(pn.tensor { { 0.3 } })
+    local y = pn.tensor { 0.5, -0.3, 1.2 }:reshape { 3, 1 }
+    local function parts()
+      return { transition = a, transition_cov = q, emission = pn.ones { 1, 1 }, emission_cov = pn.full({ 1, 1 }, 0.2),
+        initial_mean = pn.tensor { 0.2 }, initial_cov = pn.ones { 1, 1 } }
+    end
+    local f = pn.smc.rbpf { num_particles = 4, init = dist.categorical { 0.5, 0.5 },
+      transition = function(s) return dist.categorical { probs = pn.full({ s:size(1), 2 }, 0.5) } end,
+      system = pn.smc.linear_system(parts()) }
+    local r, exact = f:run(y), pn.smc.kalman.filter(parts(), y)
+    for _, name in ipairs { "mean", "cov" } do
+      local got, want = pn.grad(r[name]:sum(), { a, q }), pn.grad(exact[name]:sum(), { a, q })
+      for k = 1, 2 do near(want[k]:item(), got[k]:item(), 1e-9) end
+    end
+  end)
+
   it("takes observations one by one, float32, and no observation at all", function()
     pn.seed(6)
     local y = pn.randn { 3, 2 }

@@ -126,6 +126,38 @@ describe("a model that draws numbers itself", function()
     assert.not_equal(model:trace().sites.y.log_prob:sum():item(), model:trace().sites.y.log_prob:sum():item())
   end)
 
+  it("weighs particles by all that a step observes, and by its factors", function()
+    local other = pn.tensor { 1, -2, 0.5, 2, 0, 0.4 }
+    local both = pn.stack({ y, other }, 2)
+    local function model(seen)
+      return pn.model(function(m)
+        m:scan("t", 6, m:sample("x0", dist.normal(0, 1)), function(x, t)
+          x = m:sample("x", dist.normal(x, 1))
+          seen(m, x, t)
+          return x
+        end)
+      end)
+    end
+    local function run(of)
+      local r = pn.smc.filter(model(of), { num_particles = 64, generator = pn.generator(3) })
+      return r.increments, r.filtered.x.mean
+    end
+    local increments, means = run(function(m, x, t)
+      m:observe("y", dist.normal(pn.stack({ x, x * 2 }, -1), pn.tensor { 0.5, 1 }):independent(1), both[t])
+    end)
+    for _, of in ipairs { function(m, x, t)
+      m:observe("y", dist.normal(x, 0.5), y[t])
+      m:observe("other", dist.normal(x * 2, 1), other[t])
+    end, function(m, x, t)
+      m:factor("y", dist.normal(x, 0.5):log_prob(y[t]))
+      m:observe("other", dist.normal(x * 2, 1), other[t])
+    end } do
+      local got, mean = run(of)
+      assert.is_true((got - increments):abs():max():item() < 1e-10)
+      assert.is_true((mean - means):abs():max():item() < 1e-10)
+    end
+  end)
+
   it("may draw what its density does not depend on", function()
     local model = pn.model(function(m)
       local a = m:sample("a", dist.normal(0, 1))

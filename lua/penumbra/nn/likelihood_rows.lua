@@ -35,19 +35,23 @@ local function log(x)
   return type(x) == "number" and math.log(x) or x:log()
 end
 
+local function exp(x)
+  return type(x) == "number" and math.exp(x) or x:exp()
+end
+
 local rows = {}
 
 -- ---- normal: loc and scale; the scale may be said by precision = 1 / scale^2 or by log_scale ----
 
 local function variance(p)
-  return p.log_scale and (p.log_scale * 2):exp() or p.precision and 1 / p.precision or p.scale ^ 2
+  return p.log_scale and exp(p.log_scale * 2) or p.precision and 1 / p.precision or p.scale ^ 2
 end
 
 rows.normal = {
   heads = { "loc", "scale" }, constraint = { scale = "positive", precision = "positive" }, at = "loc",
   noise = { precision = "scale", log_scale = "scale" }, kernel = true,
   law = function(h, p)
-    return dist.normal(h.loc, h.scale or (p.log_scale and p.log_scale:exp()) or p.precision ^ -0.5)
+    return dist.normal(h.loc, h.scale or (p.log_scale and exp(p.log_scale)) or p.precision ^ -0.5)
   end,
   value = function(y, f, p)
     if not p.scale then
@@ -65,7 +69,7 @@ rows.normal = {
   expectation = function(y, m, v, p)
     local square = (y - m):square() + v
     if p.log_scale then
-      return square * (p.log_scale * -2):exp() * -0.5 - p.log_scale - HALF_LOG_2PI
+      return square * exp(p.log_scale * -2) * -0.5 - p.log_scale - HALF_LOG_2PI
     end
     local precision = p.precision or p.scale ^ -2
     return square * (precision * -0.5) + (log(precision) * 0.5 - HALF_LOG_2PI)

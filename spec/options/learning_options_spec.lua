@@ -1,0 +1,6 @@
+--- What options of methods that learn do: spec/options/option_battery.lua on spec/options/learning_options.lua.
+local battery = require "spec.options.option_battery"
+
+describe("an option changes what comes out:", function()
+  for _, case in ipairs(battery.cases(require "spec.options.learning_options")) do it(case[1], case[2]) end
+end)
