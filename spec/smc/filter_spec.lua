@@ -168,7 +168,7 @@ end)
 
 describe("a particle filter", function()
   it("takes its states online in float32, and each observation as they are", function()
-    local ys, values, expected = pn.tensor(observations(6, 21)), {}, nil
+    local ys, values = pn.tensor(observations(6, 21)), {}
     for _, dtype in ipairs { "float64", "float32" } do
       pn.seed(5)
       local function noise(n) return pn.randn({ n }, { dtype = dtype }) end
@@ -181,7 +181,7 @@ describe("a particle filter", function()
       local online = f:online { dtype = dtype == "float32" and dtype or nil }
       online:run(ys)
       values[dtype] = online:log_evidence()
-      expected = kalman(ys:totable())
+      local expected = kalman(ys:totable())
       assert.is_true(math.abs(values[dtype] - expected) < 0.1)
     end
     assert.is_true(values.float64 ~= values.float32)
