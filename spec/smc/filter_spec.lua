@@ -157,7 +157,8 @@ describe("the evidence of a particle filter", function()
     local function run(threads)
       pn.threads(threads)
       pn.seed(6)
-      return model({ num_particles = 50000 }):run(ys).increments:totable()
+      local f = model({ num_particles = 50000 })
+      return { f:run(ys).increments:totable(), f.machine:trace().log_evidence_variance:totable() }
     end
     local one, two = run(1), run(2)
     pn.threads(before)
@@ -166,6 +167,26 @@ describe("the evidence of a particle filter", function()
 end)
 
 describe("a particle filter", function()
+  it("takes its states online in float32, and each observation as they are", function()
+    local ys, values = pn.tensor(observations(6, 21)), {}
+    for _, dtype in ipairs { "float64", "float32" } do
+      pn.seed(5)
+      local function noise(n) return pn.randn({ n }, { dtype = dtype }) end
+      local f = pn.smc.filter { num_particles = 40000, init = function(n) return noise(n) * math.sqrt(P0) + M0 end,
+        step = function(x) return x * A + noise(x:size(1)) * Q end,
+        log_weight = function(x, y)
+          assert(y:dtype() == dtype)
+          return dist.normal(x, pn.full({}, R, { dtype = dtype })):log_prob(y)
+        end }
+      local online = f:online { dtype = dtype == "float32" and dtype or nil }
+      online:run(ys)
+      values[dtype] = online:log_evidence()
+      local expected = kalman(ys:totable())
+      assert.is_true(math.abs(values[dtype] - expected) < 0.1)
+    end
+    assert.is_true(values.float64 ~= values.float32)
+  end)
+
   it("takes a distribution that depends on nothing as prior", function()
     local ys = observations(10, 4)
     local function run(prior)

@@ -302,3 +302,61 @@ describe("the tree of ancestors", function()
       "particles must lie in 0 to 2, got 3")
   end)
 end)
+
+describe("a trace", function()
+  -- Ancestors in the first step, as the machine's own ancestors make them, by lists.
+  local function descended(eve, ancestors)
+    local out, met, unique = {}, {}, 0
+    for i, a in ipairs(ancestors:totable()) do
+      out[i] = eve[a + 1]
+      unique = unique + (met[a] and 0 or 1)
+      met[a] = true
+    end
+    return out, unique
+  end
+
+  local function variance(eve, weights, rounds)
+    local sum, together, n = {}, 0, #eve
+    for i, w in ipairs(weights:totable()) do sum[eve[i]] = (sum[eve[i]] or 0) + w end
+    for _, w in pairs(sum) do together = together + w * w end
+    return 1 - (n / (n - 1)) ^ (rounds + 1) * (1 - together)
+  end
+
+  -- Three steps of which the second one leaves few ancestors, so that most blocks of particles have one; in
+  -- `want` what the trace must tell.
+  local function traced(scheme, dtype, n)
+    pn.seed(4)
+    local s = pn.smc { num_particles = n, threshold = 1, resampling = scheme }
+    local eve, want, x = {}, { unique = {}, variance = {} }, pn.linspace(0, 1, n):to(dtype)
+    for i = 1, n do eve[i] = i end
+    for t = 1, 3 do
+      local ancestors, unique = s:resample(), n
+      if ancestors then
+        x, eve, unique = s:select(x, ancestors), descended(eve, ancestors)
+      end
+      s:weigh(pn.randn({ n }, { dtype = dtype }) * 0.3 - (x - 0.4):square() * (t == 2 and 3e6 or 1))
+      want.unique[t], want.variance[t] = unique, variance(eve, s:weights(), t - 1)
+    end
+    return s:trace(), want
+  end
+
+  it("tells as lists do how many have descendants, and the variance, for any number of threads", function()
+    local before = pn.threads()
+    for _, given in ipairs { { "systematic", "float64", 40001 }, { "killing", "float64", 40001 },
+      { "systematic", "float32", 40001 }, { "multinomial", "float64", 100 } } do
+      local bits = {}
+      for threads = 1, 2 do
+        pn.threads(threads)
+        local trace, want = traced(table.unpack(given))
+        assert.same(want.unique, trace.unique_ancestors:totable())
+        for t, v in ipairs(want.variance) do
+          assert.near(v, trace.log_evidence_variance[t]:item(), 1e-9)
+        end
+        bits[threads] = trace.log_evidence_variance:totable()
+        assert.is_true(bits[threads][3] > 1e-6)
+      end
+      assert.same(bits[1], bits[2])
+    end
+    pn.threads(before)
+  end)
+end)

@@ -295,7 +295,7 @@ static pn_tensor *update(pn_context *c, pn_smc *s, pn_tensor *log_increment, boo
   if (increment && increment->dtype != PN_FLOAT64) evidence = pn_cast(c, increment, PN_FLOAT64);
   if (evidence && s->evidence) evidence = pn_add(c, s->evidence, evidence);
   if (!evidence) return NULL;
-  if (traced) pni_trace_weighed(s->trace, weighed, step);
+  if (traced) pni_trace_weighed(c, s->trace, weighed, step);
   put(&s->weighed, weighed);
   put(&s->evidence, evidence);
   put(&s->carried, NULL);

@@ -16,6 +16,15 @@ enum {
   PNI_TRACE_ROWS
 };
 
+/* What a block of particles of a filter tells, by itself: their ancestors, and the weights of those in it that descend
+ * from one particle of the first step, where these come in ascending order. */
+typedef struct pni_trace_part {
+  int64_t unique;            /* ancestors that differ from the one before */
+  bool ascending, wrong;     /* as long as the one before is not above; one is no place */
+  int64_t head, tail;        /* the first and the last particle descended from */
+  double first, last, inner; /* sums of weights of these, and of squares of such sums of those between */
+} pni_trace_part;
+
 typedef struct pni_trace {
   int64_t n, filters;
   int64_t *eve, *spare; /* [n, filters]: the ancestor in the first step */
@@ -26,6 +35,8 @@ typedef struct pni_trace {
   double *now;     /* [PNI_TRACE_ROWS, filters]: the step that goes on */
   double *rows;    /* [length, PNI_TRACE_ROWS, filters] */
   int64_t length, room;
+  pni_trace_part *part; /* [filters, blocks] */
+  int64_t blocks;
 } pni_trace;
 
 /* NULL with the reason in c. */
@@ -38,6 +49,6 @@ pn_status pni_trace_reserve(pn_context *c, pni_trace *t);
  * changed then. */
 pn_status pni_trace_resampled(pn_context *c, pni_trace *t, const pn_tensor *ancestors, const uint8_t *due);
 /* weighed, contiguous: what weigh gave. step: it ends the step, for which room was reserved. */
-void pni_trace_weighed(pni_trace *t, const pn_tensor *weighed, bool step);
+void pni_trace_weighed(pn_context *c, pni_trace *t, const pn_tensor *weighed, bool step);
 
 #endif

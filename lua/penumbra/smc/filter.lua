@@ -214,14 +214,14 @@ function methods:smooth(given)
   return result
 end
 
---- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a
---- number, a list or a tensor of p numbers (without `observation` y is 0-d to the model), nil where it is missing,
---- gives the increment of the log-evidence as a number; f:run(ys) takes the rows of ys [T, p] (or [T]) at once, NaN
---- missing, and gives increments [T], means and variances [T, m]; f:mean() and f:variance() [m] of all numbers of the
---- state, parts in the order of their names; f:log_evidence(), f:effective_sample_size(), f:steps(), f:reset(),
---- f:save(path) and f:load(path) (state and the default generator's position; nil, message, code on failure). The model
---- is captured once: t is a 0-d tensor, there are no inputs and no batch, draws come from the default generator. C
---- hosts take it with pn_runtime_filter.
+--- filter:online([{observation = p, dtype = "float32"}]): the filter one observation at a time, from its beginning:
+--- f:observe(y), y a number, a list or a tensor of p numbers (without `observation` y is 0-d to the model; of `dtype`,
+--- float64 if none is given), nil where it is missing, gives the increment of the log-evidence as a number; f:run(ys)
+--- takes the rows of ys [T, p] (or [T]) at once, NaN missing, and gives increments [T], means and variances [T, m];
+--- f:mean() and f:variance() [m] of all numbers of the state, parts in the order of their names; f:log_evidence(),
+--- f:effective_sample_size(), f:steps(), f:reset(), f:save(path) and f:load(path) (state and the default generator's
+--- position; nil, message, code on failure). The model is captured once: t is a 0-d tensor, there are no inputs and no
+--- batch, draws come from the default generator. C hosts take it with pn_runtime_filter.
 function methods:online(given)
   return online.make(self, given)
 end

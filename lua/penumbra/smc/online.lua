@@ -24,13 +24,18 @@ local function summary(s, increment, state)
   return core.concatenate(parts, 1)
 end
 
+-- The observation as the model sees it: 0-d where `observation` is nil.
+local function seen_as(y, o)
+  y = not o.observation and y:reshape {} or y
+  return o.dtype and y:to(o.dtype) or y
+end
+
 -- The step as a function of tensors: (state..., weighed, y, t) -> state..., weighed, summary; the first one takes no
 -- state, and one that is missing no y. `forms` receives the form of the state.
-local function step_of(self, of_machine, observation, first, seen, forms)
+local function step_of(self, of_machine, o, first, seen, forms)
   return function(...)
     local given = table.pack(...)
-    local t, y = given[given.n], seen and given[given.n - 1] or nil
-    y = y and not observation and y:reshape {} or y
+    local t, y = given[given.n], seen and seen_as(given[given.n - 1], o) or nil
     local s = machine.new(of_machine)
     local inside = { machine = s, shape = self.shape }
     local previous, state, extra, score, increment
@@ -61,7 +66,8 @@ end
 
 --- make(filter, options): see filter:online. Internal.
 function online.make(self, given)
-  local o = options.check("online", given, { observation = options.optional "number" })
+  local o = options.check("online", given, { observation = options.optional "number",
+    dtype = options.optional "string" })
   if o.observation then
     options.whole("online", "observation", o.observation, 1)
   end
@@ -77,7 +83,7 @@ function online.make(self, given)
   local y, t = core.zeros({ o.observation or 1 }, { dtype = "float64" }), core.zeros({}, { dtype = "float64" })
   local watch = self.model.body
   local function compile(first, seen, ...)
-    local f = replay.compile(step_of(self, of_machine, o.observation, first, seen, forms), { plans = 1, watch = watch })
+    local f = replay.compile(step_of(self, of_machine, o, first, seen, forms), { plans = 1, watch = watch })
     compiled[#compiled + 1] = f
     return table.pack(f(...))
   end

@@ -6,7 +6,7 @@
 Each is the Chebyshev interpolant of its function over the interval, in powers of the variable, highest first. Its
 error relative to the function (printed in the comment) lies far below half a unit in the last place.
 """
-from mpmath import mp, mpf, mpc, cos, pi, chebyt, exp, log, sqrt, erf, erfc, gamma, loggamma, psi, sin, atanh, matrix, expm1, findroot, besseli
+from mpmath import mp, mpf, mpc, cos, pi, chebyt, exp, log, sqrt, erf, erfc, gamma, loggamma, psi, sin, atanh, matrix, expm1, findroot, besseli, cholesky_solve
 
 mp.dps = 60
 
@@ -54,10 +54,14 @@ def worst(f, coef, a, b, absolute):
     return error
 
 
-def emit(name, text, f, a, b, n, digits=21, absolute=False):
-    coef = chebyshev(f, a, b, n)
-    error = worst(f, coef, a, b, absolute)
-    print(f"/* {text}; {mp.nstr(error, 2)}{' absolute' if absolute else ''} */")
+def emit(name, text, f, a, b, n, digits=21, absolute=False, weight=None):
+    coef = weighted(f, weight, a, b, n) if weight else chebyshev(f, a, b, n)
+    if weight:
+        error = max(abs(sum(c * x ** k for k, c in enumerate(coef)) - f(x)) * weight(x)
+                    for x in (mpf(a) + (mpf(b) - mpf(a)) * k / 400 for k in range(401)))
+    else:
+        error = worst(f, coef, a, b, absolute)
+    print(f"/* {text}; {mp.nstr(error, 2)}{' of erf' if weight else ' absolute' if absolute else ''} */")
     suffix = "f" if name.endswith("F32") else ""
     digits = 10 if suffix else digits
     items = [mp.nstr(c, digits, min_fixed=-1, max_fixed=2) + suffix for c in reversed(coef)]
@@ -70,6 +74,28 @@ def emit(name, text, f, a, b, n, digits=21, absolute=False):
     lines.append(line)
     print(f"#define {name}(FIRST, NEXT) \\")
     print(" \\\n".join(lines) + "\n")
+
+
+def weighted(f, weight, a, b, n):
+    """n coefficients in powers of x, lowest first, whose error times the weight is about as small as it can be: least
+    squares over Chebyshev nodes, weighted anew by the errors (Lawson 1961)."""
+    a, b, m = mpf(a), mpf(b), 9 * n
+    nodes = [(a + b) / 2 + (b - a) / 2 * cos(pi * (2 * k + 1) / (2 * m)) for k in range(m)]
+    rows = [[chebyt(j, (2 * x - a - b) / (b - a)) for j in range(n)] for x in nodes]
+    values, scale, share = [f(x) for x in nodes], [weight(x) for x in nodes], [mpf(1)] * m
+    for _ in range(12):
+        normal, right = matrix(n, n), matrix(n, 1)
+        for row, v, w, by in zip(rows, values, scale, share):
+            for i in range(n):
+                right[i] += by * w * w * row[i] * v
+                for j in range(n):
+                    normal[i, j] += by * w * w * row[i] * row[j]
+        coef = cholesky_solve(normal, right)
+        errors = [abs(sum(c * r for c, r in zip(coef, row)) - v) * w for row, v, w in zip(rows, values, scale)]
+        total = sum(by * e for by, e in zip(share, errors)) / m
+        share = [by * e / total + mpf(10) ** -30 for by, e in zip(share, errors)]
+    fitted = lambda x: sum(c * chebyt(j, (2 * x - a - b) / (b - a)) for j, c in enumerate(coef))
+    return chebyshev(fitted, a, b, n)
 
 
 def near(f, limit):
@@ -98,8 +124,8 @@ def erfcx_scaled(t, k=mpf("3.75")):
 
 print("""/* polynomial.h: made by spec/golden/math/fit.py. Coefficients from the highest power down; after each
 ** polynomial's meaning stands the largest relative error of the fit. */
-#ifndef PN_TENSOR_VECTOR_POLYNOMIAL_H
-#define PN_TENSOR_VECTOR_POLYNOMIAL_H
+#ifndef PN_MATH_VECTOR_POLYNOMIAL_H
+#define PN_MATH_VECTOR_POLYNOMIAL_H
 """)
 print("/* clang-format off */")
 half_ln2 = log(mpf(2)) / 2 * mpf("1.0001")
@@ -116,6 +142,7 @@ emit("POLY_COS", "(cos r - 1 + z/2) / z^2 in z = r^2", near(precise(lambda z: (c
 emit("POLY_ERF", "erf(x) / x - 1 in z = x^2, |x| <= 1", near(precise(lambda z: erf(sqrt(z)) / sqrt(z) - 1), 2 / sqrt(pi) - 1), 0, mpf("1.001"), 14)
 emit("POLY_ERF_F32", "the same", near(precise(lambda z: erf(sqrt(z)) / sqrt(z) - 1), 2 / sqrt(pi) - 1), 0, mpf("1.001"), 7, absolute=True)
 emit("POLY_LOG_ERFC_F32", "-log(erfc(a)), 1 <= a <= 3.95", lambda a: -log(erfc(a)), 1, mpf("3.95"), 9, absolute=True)
+emit("POLY_LOG_ERFC", "the same, 1 <= a <= 5.95", lambda a: -log(erfc(a)), 1, mpf("5.95"), 18, weight=erfc)
 emit("POLY_ERFCX", "(1 + 2a) e^(a^2) erfc(a) in t = (a - 3.75) / (a + 3.75), a >= 0 (Shepherd & Laframboise 1981)", precise(erfcx_scaled), -1, 1, 26)
 f_lgamma = precise(lambda u: loggamma(mpf("1.65") + u) / ((u + mpf("0.65")) * (u - mpf("0.35"))))
 emit("POLY_LGAMMA", "log Gamma(y) / ((y - 1) (y - 2)) in u = y - 1.65, |u| <= 0.85", f_lgamma, mpf("-0.85"), mpf("0.85"), 28)

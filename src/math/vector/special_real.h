@@ -14,6 +14,7 @@
 SERIES(poly_sin, POLY_SIN)
 SERIES(poly_cos, POLY_COS)
 SERIES(poly_erf, POLY_ERF)
+LONG_SERIES(poly_log_erfc, POLY_LOG_ERFC)
 SERIES(poly_erfcx, POLY_ERFCX)
 LONG_SERIES(poly_erfcx_pairs, POLY_ERFCX)
 LONG_SERIES(poly_lgamma, POLY_LGAMMA)
@@ -92,13 +93,10 @@ FN double half_erfcx(double a) {
 /* erf(a), a <= 1, z = a^2 */
 FN double erf_near(double a, double z) { return MADD(a, poly_erf(z < 1 ? z : 1), a); }
 
-/* 1 - erfc(a), a >= 1: the parts of erfcx_upper over one divisor, and e^(-a^2) without what rounding takes from a^2,
- * since erfc(1) is below 1/6. */
+/* 1 - e^(log erfc(a)), a >= 1: what rounding takes from the logarithm does not matter, since erfc(1) is below 1/6. */
 FN double erf_upper(double a) {
-  double b = a > 6 ? 6 : a, low = 0.5 + b, inverse = 1 / ((b + 3.75) * low);
-  double k, y = 0.5 * poly_erfcx_pairs((b - 3.75) * low * inverse) * ((b + 3.75) * inverse);
-  double p = reduced_expm1_f64(-(b * b), &k), s = power_of_two_f64(k);
-  return 1 - s * MADD(y, p, y);
+  double k, p = reduced_expm1_f64(-poly_log_erfc(a > 5.95 ? 5.95 : a), &k), s = power_of_two_f64(k);
+  return 1 - MADD(s, p, s);
 }
 
 /* erfc(a), a >= 1/2 */

@@ -45,14 +45,22 @@ typedef struct {
   atomic_bool refused; /* weights of a filter are none */
 } job;
 
+static void widen(void *data, int64_t first, int64_t end) {
+  const job *j = data;
+  const float *x = (const float *)pni_data(j->weighed) + j->n;
+  for (int64_t i = first; i < end; i++) j->w[i] = (double)x[i];
+}
+
 /* Weights of filter f, in float64, adjacent. */
-static const double *weights(const job *j, int64_t f) {
+static const double *weights(job *j, int64_t f) {
   const pn_tensor *t = j->weighed;
   if (t->dtype == PN_FLOAT64 && j->filters == 1) return (const double *)pni_data(t) + j->n;
   double *w = j->w + f * j->n;
   if (t->dtype == PN_FLOAT64) {
     const double *x = (const double *)pni_data(t) + j->n * j->filters + f;
     for (int64_t i = 0; i < j->n; i++) w[i] = x[i * j->filters];
+  } else if (j->c && j->filters == 1) {
+    pni_parallel(j->c, j->n, 16384, widen, j);
   } else {
     const float *x = (const float *)pni_data(t) + j->n * j->filters + f;
     for (int64_t i = 0; i < j->n; i++) w[i] = (double)x[i * j->filters];

@@ -1,6 +1,7 @@
 /*
 ** op_select.c: states of chosen ancestors, and the adjoint, which adds what the copies of a particle get.
 */
+#include <stdatomic.h>
 #include <string.h>
 #include "smc_op.h"
 
@@ -48,14 +49,14 @@ typedef struct {
   const int64_t *a;
   char *out;
   size_t size;
+  atomic_bool wrong; /* an ancestor is no place */
 } job;
 
 #define PICK(T)                                                                                                        \
   for (int64_t i = first; i < end; i++) ((T *)(void *)j->out)[i] = ((const T *)(const void *)j->x)[j->a[i]];
 
-/* Items: particles of one filter each, row-major as in the ancestors. */
-static void pick(void *data, int64_t first, int64_t end) {
-  const job *j = data;
+/* Items: particles of one filter each, row-major as in the ancestors, which are places. */
+static void pick_places(const job *j, int64_t first, int64_t end) {
   const size_t bytes = (size_t)j->s.inner * j->size;
   if (j->s.filters == 1 && j->particle == 1 && bytes == 8) {
     PICK(uint64_t)
@@ -73,6 +74,22 @@ static void pick(void *data, int64_t first, int64_t end) {
       memcpy(j->out + (size_t)i * bytes, j->x + (size_t)(j->a[i] * j->particle + f * j->filter) * j->size, bytes);
       if (++f == j->s.filters) f = 0;
     }
+  }
+}
+
+/* Ancestors are looked at a few at a time just before they are used: no pass over memory of their own. */
+static void pick(void *data, int64_t first, int64_t end) {
+  enum { CHUNK = 512 };
+  job *j = data;
+  for (int64_t i = first; i < end; i += CHUNK) {
+    int64_t until = end - i < CHUNK ? end : i + CHUNK;
+    uint64_t wrong = 0;
+    for (int64_t k = i; k < until; k++) wrong |= (uint64_t)j->a[k] >= (uint64_t)j->s.n;
+    if (wrong) {
+      atomic_store(&j->wrong, true);
+      return;
+    }
+    pick_places(j, i, until);
   }
 }
 
@@ -102,11 +119,12 @@ static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   job j = {.out = pni_data(out), .size = pni_itemsize(out)};
   pn_tensor *x = in_place(c, call->in[0], call->in[1], &j), *a = x ? pni_contiguous(c, call->in[1]) : NULL;
-  if (a && pni_check_places(c, "select: ancestors", a, a->numel, x->shape[0]) == PN_OK) {
+  if (a) {
     j.s = shape_of(x, a, x->shape[0]);
     j.x = pni_data(x);
     j.a = pni_data(a);
     pni_parallel(c, a->numel, 1 + 32768 / (j.s.inner + 1), pick, &j);
+    if (atomic_load(&j.wrong)) pni_check_places(c, "select: ancestors", a, a->numel, x->shape[0]);
   }
   pn_tensor_unref(x);
   pn_tensor_unref(a);

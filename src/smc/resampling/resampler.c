@@ -20,8 +20,22 @@ const pni_resampler *pni_resampler_find(const char *name) {
   return NULL;
 }
 
+void pni_each_block(const pni_resampling *r, pni_shard body, void *data) {
+  int64_t blocks = pni_particle_blocks(r->n);
+  if (r->c)
+    pni_parallel(r->c, blocks, 8, body, data);
+  else
+    body(data, 0, blocks);
+}
+
+typedef struct {
+  const double *w;
+  int64_t n;
+  double *sum; /* of blocks; NaN where a weight is negative */
+} law;
+
 /* A NaN shows in the sum: four of them, and four least weights, so that no addition waits for the one before. */
-static bool is_law(const double *w, int64_t n) {
+static double sum_of_law(const double *w, int64_t n) {
   enum { LANES = 4 };
   double sum[LANES] = {0}, least[LANES] = {0};
   int64_t i = 0;
@@ -34,26 +48,36 @@ static bool is_law(const double *w, int64_t n) {
     sum[0] += w[i];
     least[0] = w[i] < least[0] ? w[i] : least[0];
   }
-  double total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   bool negative = least[0] < 0 || least[1] < 0 || least[2] < 0 || least[3] < 0;
-  return !negative && total > 0 && isfinite(total) && isfinite((double)n / total);
+  return negative ? (double)NAN : (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+static void sum_blocks(void *data, int64_t first, int64_t end) {
+  const law *k = data;
+  for (int64_t b = first; b < end; b++) {
+    int64_t begin = b * PNI_PARTICLE_BLOCK, left = k->n - begin;
+    k->sum[b] = sum_of_law(k->w + begin, left < PNI_PARTICLE_BLOCK ? left : PNI_PARTICLE_BLOCK);
+  }
+}
+
+/* Every scheme's scratch has more numbers than there are blocks. */
+static bool is_law(const pni_resampling *r) {
+  law k = {r->w, r->n, r->scratch};
+  double total = 0;
+  int64_t blocks = pni_particle_blocks(r->n);
+  for (int64_t b = 0; b < blocks; b++) k.sum[b] = 0;
+  pni_each_block(r, sum_blocks, &k);
+  for (int64_t b = 0; b < blocks; b++) total += k.sum[b];
+  return total > 0 && isfinite(total) && isfinite((double)r->n / total);
 }
 
 bool pni_resampler_run(const pni_resampler *scheme, const pni_resampling *r) {
-  bool is = is_law(r->w, r->n);
+  bool is = is_law(r);
   if (is)
     scheme->run(r);
   else
     for (int64_t i = 0; i < r->count; i++) r->out[i] = i;
   return is;
-}
-
-void pni_each_block(const pni_resampling *r, pni_shard body, void *data) {
-  int64_t blocks = pni_particle_blocks(r->n);
-  if (r->c)
-    pni_parallel(r->c, blocks, 8, body, data);
-  else
-    body(data, 0, blocks);
 }
 
 typedef struct {
@@ -91,7 +115,7 @@ static void shift(void *data, int64_t first, int64_t end) {
   }
 }
 
-double pni_cumulate(const pni_resampling *r, double *cumulative, double *sums) {
+double pni_cumulate_within(const pni_resampling *r, double *cumulative, double *sums) {
   cumulation k = {r, cumulative, sums};
   double total = 0;
   pni_each_block(r, within, &k);
@@ -100,7 +124,12 @@ double pni_cumulate(const pni_resampling *r, double *cumulative, double *sums) {
     sums[b] = total;
     total += own;
   }
-  if (r->n > PNI_PARTICLE_BLOCK) pni_each_block(r, shift, &k);
+  return total;
+}
+
+double pni_cumulate(const pni_resampling *r, double *cumulative, double *sums) {
+  double total = pni_cumulate_within(r, cumulative, sums);
+  if (r->n > PNI_PARTICLE_BLOCK) pni_each_block(r, shift, &(cumulation){r, cumulative, sums});
   return total;
 }
 

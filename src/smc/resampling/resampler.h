@@ -16,7 +16,7 @@ typedef struct pni_resampling {
   int64_t n;
   int64_t count;   /* of ancestors: n, or fewer where the scheme's flag says so */
   pni_philox at;   /* the first of the positions that are the filter's own */
-  double *scratch; /* scheme->scratch(n) numbers */
+  double *scratch; /* scheme->scratch(n) numbers, more than there are blocks */
   int64_t *out;
 } pni_resampling;
 
@@ -56,6 +56,8 @@ void pni_each_block(const pni_resampling *r, pni_shard body, void *data);
 
 /* C[i] = w[0] + ... + w[i], not descending and equal where a weight is 0. sums: of blocks. Returns the total. */
 double pni_cumulate(const pni_resampling *r, double *cumulative, double *sums);
+/* The same without a pass over memory: C[i] is cumulative[i] + sums[i / PNI_PARTICLE_BLOCK]. */
+double pni_cumulate_within(const pni_resampling *r, double *cumulative, double *sums);
 /* The last particle with a weight. */
 int64_t pni_last_alive(const pni_resampling *r);
 /* Sorted ancestors in the place of each other: `count` of them by cumulative[0 .. n - 1], not descending, of which
@@ -64,7 +66,7 @@ int64_t pni_last_alive(const pni_resampling *r);
 void pni_merge(const pni_resampling *r, const double *cumulative, int64_t last, double *gaps, double *sums,
                double total, int64_t count, int64_t *out);
 
-/* to[i] of n particles from `begin` on: how many ancestors they and those before them are. */
+/* to[i] of n particles from `begin` on, all of one block: how many ancestors they and those before them are. */
 typedef void (*pni_ends)(const void *data, int64_t begin, int64_t n, int32_t *to);
 /* Writes the ancestors; the particles from `last` on take what is left. */
 void pni_place_copies(const pni_resampling *r, int64_t last, pni_ends ends, const void *data);

@@ -5,7 +5,7 @@
 #include "resampler.h"
 
 typedef struct {
-  const double *cumulative;
+  const double *cumulative, *before; /* within blocks, and of the blocks before */
   double scale, u;
   int32_t most;
 } job;
@@ -14,8 +14,9 @@ typedef struct {
 static void ends(const void *data, int64_t begin, int64_t n, int32_t *to) {
   const job *k = data;
   const double *cumulative = k->cumulative + begin, scale = k->scale, u = k->u;
+  double before = k->before[begin / PNI_PARTICLE_BLOCK];
   for (int64_t i = 0; i < n; i++) {
-    double x = cumulative[i] * scale - u;
+    double x = (cumulative[i] + before) * scale - u;
     int32_t whole = pni_whole(x, k->most);
     to[i] = whole + (x > (double)whole);
   }
@@ -24,8 +25,8 @@ static void ends(const void *data, int64_t begin, int64_t n, int32_t *to) {
 static void run(const pni_resampling *r) {
   double u, *cumulative = r->scratch;
   pni_fill_uniform_f64(r->at.key, r->at.position, 0, 1, &u);
-  double total = pni_cumulate(r, cumulative, cumulative + r->n);
-  job k = {cumulative, (double)r->n / total, 1 - u, (int32_t)r->n};
+  double *before = cumulative + r->n, total = pni_cumulate_within(r, cumulative, before);
+  job k = {cumulative, before, (double)r->n / total, 1 - u, (int32_t)r->n};
   pni_place_copies(r, pni_last_alive(r), ends, &k);
 }
 
