@@ -1,3 +1,6 @@
+# (The make of a BSD stops here and names GNU's; to GNU's this includes nothing.)
+include ${.CURDIR:D.ci/bsd.mk}
+
 # ---- user settings ----------------------------------------------------------------------------
 CC       = cc
 CXX      = c++
@@ -5,6 +8,7 @@ CFLAGS   = -O2 -g
 LDFLAGS  =
 PREFIX   = /usr/local
 DESTDIR  =
+BINDIR   = $(PREFIX)/bin
 LIBDIR   = $(PREFIX)/lib
 LUA_VER  = 5.4
 LUADIR   = $(PREFIX)/share/lua/$(LUA_VER)
@@ -325,7 +329,8 @@ fuzz: asan-build
 # stacks grows with each error); calibration with five times the simulations;
 # five times the draws against each distribution's law; every row replayed for 20 steps; the failure of every single
 # allocation; a variational state-space model trained to its best bound; hosts with every sanitiser; the amalgamation by
-# two compilers with -O2 under every C test; then the fuzzers in Lua. Whatever reads PN_SOAK is run.
+# two compilers with -O2 under every C test; packages and other processors (what is absent is skipped, aloud); then the
+# fuzzers in Lua. Whatever reads PN_SOAK is run.
 SOAK_PARTS = $(shell grep -rlE 'PN_SOAK|"(soak|alloc_sweep)\.h"' spec --include='*_spec.lua' --include='*_test.c') spec/distribution/rows_
 soak-parts:
 	@.ci/deps build test
@@ -336,7 +341,7 @@ soak-parts:
 	  PN_SEED=$$(date +%s) PN_SOAK=$$(expr $(SOAK) / 8) $(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/cancel_test examples/embed/two_runtimes; \
 	done
 
-soak: soak-parts soak-api
+soak: soak-parts packages soak-api
 
 # MUTANTS faults of each kind, drawn by MUTANT_SEED and planted one at a time into the Lua of MUTANT_UNDER, and as many into
 # the C; which of them the specs notice. What was tried is kept in $(BUILD)/mutants.
@@ -353,8 +358,8 @@ pkg_file = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${pr
   'Libs.private: $(4)' 'Cflags: -I$${includedir}' > $(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc
 
 install: all install-lua
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
-	$(if $(CLI_OBJ),install -m 755 $(BUILD)/penumbra $(KERNEL) $(DESTDIR)$(PREFIX)/bin/)
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
+	$(if $(CLI_OBJ),install -m 755 $(BUILD)/penumbra $(KERNEL) $(DESTDIR)$(BINDIR)/)
 	$(if $(CLI_OBJ),install -d $(DESTDIR)$(MANDIR) $(DESTDIR)$(NOTEDIR) $(foreach s,$(SHELLS),$(dir $(call completed,$(s)))))
 	$(if $(CLI_OBJ),install -m 644 $(BUILD)/penumbra.1 $(DESTDIR)$(MANDIR)/)
 	$(if $(CLI_OBJ),install -m 644 $(BUILD)/penumbra.d.lua $(DESTDIR)$(NOTEDIR)/)
@@ -379,14 +384,19 @@ install: all install-lua
 	cp -R examples $(DESTDIR)$(DOCDIR)/
 	@echo "installed: command, libraries and Lua module below $(DESTDIR)$(PREFIX); README.md and examples in $(DESTDIR)$(DOCDIR)"
 
-# What `require "penumbra"` needs in a stock interpreter; all that the rock installs.
+# What the rock installs: the module and the command.
+install-rock: install-lua $(BUILD)/penumbra
+	install -d $(DESTDIR)$(BINDIR)
+	install -m 755 $(BUILD)/penumbra $(DESTDIR)$(BINDIR)/
+
+# What `require "penumbra"` needs in a stock interpreter.
 install-lua: $(BUILD)/lua/penumbra/core.so
 	install -d $(DESTDIR)$(LUACDIR)/penumbra $(addprefix $(DESTDIR)$(LUADIR)/,$(LUA_DIRS))
 	install -m 755 $(BUILD)/lua/penumbra/core.so $(DESTDIR)$(LUACDIR)/penumbra/
 	$(foreach f,$(LUA_FILES),install -m 644 $(f) $(DESTDIR)$(LUADIR)/$(f:lua/%=%) &&) true
 
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,penumbra penumbra-kernel) $(DESTDIR)$(MANDIR)/penumbra.1 \
+	rm -f $(addprefix $(DESTDIR)$(BINDIR)/,penumbra penumbra-kernel) $(DESTDIR)$(MANDIR)/penumbra.1 \
 	  $(DESTDIR)$(NOTEDIR)/penumbra.d.lua $(foreach s,$(SHELLS),$(call completed,$(s))) \
 	  $(addprefix $(DESTDIR)$(PREFIX)/include/,penumbra.h penumbra.hpp penumbra_bridge.h) \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/,$(BRIDGE) libpenumbra.a libpenumbra.so.$(VERSION) $(SONAME) libpenumbra.so) \
@@ -395,7 +405,7 @@ uninstall:
 	@for d in $(NOTEDIR) $(MANDIR) $(dir $(MANDIR)) \
 	  $(foreach s,$(SHELLS),$(foreach f,$(PREFIX)/share/$(COMPLETION_$(s)),$(dir $(f)) $(dir $(patsubst %/,%,$(dir $(f)))))) \
 	  $(LUADIR) $(dir $(LUADIR)) $(LUACDIR) $(dir $(LUACDIR)) $(dir $(DOCDIR)) $(PREFIX)/share $(LIBDIR)/pkgconfig $(LIBDIR)/cmake \
-	  $(LIBDIR) $(PREFIX)/bin $(PREFIX)/include; do rmdir $(DESTDIR)$$d 2>/dev/null || true; done
+	  $(LIBDIR) $(BINDIR) $(PREFIX)/include; do rmdir $(DESTDIR)$$d 2>/dev/null || true; done
 	@echo "uninstalled from $(DESTDIR)$(PREFIX)"
 
 # All sources as they are checked in (without git: as they lie here) in build/penumbra-$(VERSION).tar.gz: the same bytes
@@ -447,5 +457,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs gallery install install-lua uninstall fmt clean
+.PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs gallery install install-lua install-rock uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

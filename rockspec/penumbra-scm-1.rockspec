@@ -10,7 +10,7 @@ description = {
   detailed = [[
 Tensors with automatic differentiation, distributions, Bayesian layers and variational inference:
 a C library composed from Lua 5.4 scripts. Needs OpenBLAS (or another CBLAS and LAPACKE) and zlib,
-found through pkg-config.]],
+found through pkg-config; the command `penumbra` also libedit.]],
   license = "MIT",
 }
 dependencies = {
@@ -21,13 +21,14 @@ test_dependencies = {
 }
 build = {
   type = "make",
-  build_target = "build/lua/penumbra/core.so",
-  install_target = "install-lua",
+  build_target = "build/lua/penumbra/core.so build/penumbra",
+  install_target = "install-rock",
   build_variables = {
     LUA = "$(LUA)",
   },
   install_variables = {
     LUA = "$(LUA)",
+    BINDIR = "$(BINDIR)",
     LUADIR = "$(LUADIR)",
     LUACDIR = "$(LIBDIR)",
   },

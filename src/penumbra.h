@@ -95,6 +95,13 @@
 #ifndef PENUMBRA_H
 #define PENUMBRA_H
 
+/* (Before any system header: those of another processor may not be there.) */
+#if defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ < 8 && !defined(__wasm__)
+#error "Penumbra is for 64-bit processors: nothing of it has been run on one of 32 bits (WebAssembly apart)"
+#elif defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Penumbra is for little-endian processors: vector kernels and files have never been run on another byte order"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 

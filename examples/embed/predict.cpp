@@ -1,14 +1,26 @@
-// predict.cpp: a C++ host by penumbra.hpp: loads a model script, sets limits, predicts, catches an error with its line,
-// cancels from another thread, and uses tensors without Lua.
+// predict.cpp: a C++ host by penumbra.hpp: loads a model script, sets limits and meets them, predicts, catches an error
+// with its line, cancels from another thread, and uses tensors without Lua.
 //
 //   c++ -std=c++17 predict.cpp $(pkg-config --cflags --libs penumbra) -o predict && ./predict
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <iostream>
+#include <new>
 #include <thread>
 
 #include <penumbra.hpp>
+
+// What this program itself allocates, to see that arrays are passed without a copy of their own.
+static std::size_t largest = 0;
+void *operator new(std::size_t n) {
+  largest = std::max(largest, n);
+  if (void *p = std::malloc(n ? n : 1)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void *p) noexcept { std::free(p); }
+void operator delete(void *p, std::size_t) noexcept { std::free(p); }
 
 static int wrong = 0;
 
@@ -25,7 +37,18 @@ static constexpr char MODEL[] = R"(
     return x:reshape { 7 }
   end
   function loop() while true do end end
+  function grow() local t = {} while true do t[#t + 1] = pn.zeros(1000) end end
+  function mean(x) return x:mean() end
+  pn = require "penumbra"
 )";
+
+// The status that f fails with.
+template <class F> static pn_status failure(F f) {
+  try {
+    f();
+  } catch (const penumbra::error &e) { return e.status(); }
+  return PN_OK;
+}
 
 int main() {
   pn_limits limits{};
@@ -53,14 +76,21 @@ int main() {
     expect(e.status() == PN_SCRIPT && std::string(e.what()).find("model:5:") != std::string::npos, "its line");
   }
 
+  const std::vector<double> big(4 << 20, 1.0); // 32 MiB, read where they are
+  largest = 0;
+  expect(model.call("mean", penumbra::view(big)).item() == 1 && largest < 1 << 16, "no copy");
+  expect(failure([&] { model.call("grow"); }) == PN_NOMEM, "the limit of memory");
+  limits.seconds = 0.1;
+  model.limits(limits);
+  expect(failure([&] { model.call("loop"); }) == PN_TIME, "the limit of time");
+  limits.seconds = 20;
+  model.limits(limits);
+
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     model.cancel();
   });
-  try {
-    model.call("loop");
-    expect(false, "the loop ends");
-  } catch (const penumbra::error &e) { expect(e.status() == PN_CANCELLED, "cancelled"); }
+  expect(failure([&] { model.call("loop"); }) == PN_CANCELLED, "cancelled");
   other.join();
   expect(model.call("predict", penumbra::view(x)).size() == 3, "it goes on");
 

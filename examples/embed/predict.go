@@ -1,5 +1,5 @@
-// predict.go: a Go host by cgo: loads a model script, sets limits, predicts, catches an error with its line, cancels from
-// another goroutine. Slices are passed without a copy of their own.
+// predict.go: a Go host by cgo: loads a model script, sets limits and meets them, predicts, catches an error with its line,
+// cancels from another goroutine. Slices are passed without a copy of their own.
 //
 //	PKG_CONFIG_PATH=PREFIX/lib/pkgconfig go build -o predict predict.go && ./predict
 package main
@@ -103,6 +103,9 @@ function fail(x)
   return x:reshape { 7 }
 end
 function loop() while true do end end
+function grow() local t = {} while true do t[#t + 1] = pn.zeros(1000) end end
+function mean(x) return x:mean() end
+pn = require "penumbra"
 `
 
 func main() {
@@ -127,12 +130,33 @@ func main() {
 	_, err = m.Call("fail", x, 1)
 	fmt.Println(err)
 	expect(err != nil && err.(*Failure).Status == C.PN_SCRIPT && strings.Contains(err.Error(), "model:4:"), "its line")
+	big := make([]float64, 4<<20) // 32 MiB, read where they are
+	big[0] = 1 << 22
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	y, err = m.Call("mean", big, 1)
+	runtime.ReadMemStats(&after)
+	expect(err == nil && y[0][0] == 1, "a mean")
+	expect(after.TotalAlloc-before.TotalAlloc < 1<<16, "no copy")
+	status := func(err error) C.pn_status {
+		if failure, ok := err.(*Failure); ok {
+			return failure.Status
+		}
+		return C.PN_OK
+	}
+	_, err = m.Call("grow", nil, 0)
+	expect(status(err) == C.PN_NOMEM, "the limit of memory")
+	short, err := NewModel(script, "short", 0, 0.1)
+	expect(err == nil, "another runtime")
+	_, err = short.Call("loop", nil, 0)
+	expect(status(err) == C.PN_TIME, "the limit of time")
+	short.Close()
 	go func() {
 		time.Sleep(50 * time.Millisecond)
 		m.Cancel()
 	}()
 	_, err = m.Call("loop", nil, 0)
-	expect(err != nil && err.(*Failure).Status == C.PN_CANCELLED, "cancelled")
+	expect(status(err) == C.PN_CANCELLED, "cancelled")
 	_, err = NewModel("x = = 1", "bad", 0, 0)
 	expect(err != nil && strings.HasPrefix(err.Error(), "bad:1:"), "a script that is none")
 	y, err = m.Call("predict", x, 1)

@@ -1,17 +1,19 @@
 """predict.py: a Python host by ctypes, with NumPy arrays passed without a copy of their own: loads a model script, sets
-limits, predicts, catches an error with its line, cancels from another thread.
+limits and meets them, predicts, catches an error with its line, cancels from another thread.
 
     python3 predict.py        (PENUMBRA_LIBRARY: where libpenumbra.so is, if the loader does not find it)
 """
 import ctypes as C
 import os
 import threading
+import time
+import tracemalloc
 
 import numpy as np
 
 MAX_DIMS = 8
 DTYPES = [np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.bool_)]  # enum pn_dtype
-OK, CANCELLED, SCRIPT = 0, 13, 15  # of enum pn_status
+OK, NOMEM, CANCELLED, SCRIPT, TIME = 0, 1, 13, 15, 16  # of enum pn_status
 OUTPUT = C.CFUNCTYPE(None, C.c_void_p, C.c_void_p, C.c_size_t)
 
 
@@ -114,6 +116,9 @@ function fail(x)
   return x:reshape { 7 }
 end
 function loop() while true do end end
+function grow() local t = {} while true do t[#t + 1] = pn.zeros(1000) end end
+function mean(x) return x:mean() end
+pn = require "penumbra"
 """
 
 
@@ -124,6 +129,14 @@ def main():
         if not ok:
             wrong.append(what)
             print("not as expected:", what)
+
+    def failure(f):
+        began = time.monotonic()
+        try:
+            f()
+            return OK, 0
+        except Error as e:
+            return e.status, time.monotonic() - began
 
     with Runtime(memory=64 << 20, seconds=20, output=lines.append) as model:
         model.run(MODEL, "model")
@@ -141,15 +154,28 @@ def main():
         except Error as e:
             print(e)
             expect(e.status == SCRIPT and "model:5:" in str(e), "its line")
-        timer = threading.Timer(0.05, model.cancel)
+        big = np.ones(4 << 20)  # 32 MiB, read where they are: nothing of that size is made here
+        tracemalloc.start()
+        expect(float(model.call("mean", big)[0]) == 1, "a mean")
+        expect(tracemalloc.get_traced_memory()[1] < big.nbytes / 100, "no copy")
+        tracemalloc.stop()
+        status, took = failure(lambda: model.call("grow"))
+        expect(status == NOMEM, "the limit of memory")
+        threads, here = [], threading.get_ident()
+
+        def cancel():
+            threads.append(threading.get_ident())
+            model.cancel()
+
+        timer = threading.Timer(0.05, cancel)
         timer.start()
-        try:
-            model.call("loop")
-            expect(False, "the loop ends")
-        except Error as e:
-            expect(e.status == CANCELLED, "cancelled")
+        status, took = failure(lambda: model.call("loop"))
         timer.join()
+        expect(status == CANCELLED and took < 10 and threads != [here], "cancelled from another thread")
         expect(model.call("predict", np.zeros((0, 2)))[0].shape == (0, 2), "it goes on")
+    with Runtime(seconds=0.1) as model:
+        model.run(MODEL)
+        expect(failure(lambda: model.call("loop"))[0] == TIME, "the limit of time")
     print("something is wrong" if wrong else "all as expected")
     return len(wrong)
 

@@ -90,7 +90,8 @@ static inline bool sweep_places(const char *name, sweep_work work, const void *d
                                 bool lasting, long stretches) {
   static uint64_t random;
   if (random == 0) random = soak_seed();
-  long stretch = getenv("PN_SOAK") ? 1 : 1 + requests / stretches;
+  stretches /= soak_short();
+  long stretch = getenv("PN_SOAK") ? 1 : 1 + requests / (stretches > 0 ? stretches : 1);
   bool more = true;
   for (long first = 1; more; first += stretch) {
     long n = first + (long)soak_random(&random, (uint64_t)stretch);

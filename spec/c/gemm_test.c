@@ -15,6 +15,7 @@
 #include "../../src/tensor/product/panel_product.h"
 #include "check.h"
 
+#if PNI_CPU_X86
 typedef struct {
   int64_t m, n, k;
   bool turned_x, turned_y, add, negative;
@@ -89,6 +90,7 @@ static void check_level(pni_panel_product_kernel *const *kernels) {
       check_float(kernels, &q);
     }
 }
+#endif
 
 /* What a process tells of itself: 1 if its products are ours, 2 if it has advice, 4 if its context has an error. */
 static int tell(void) {
@@ -139,6 +141,8 @@ int main(int argc, char **argv) {
   }
 #else
   CHECK(!pni_gemm_is_own());
+  CHECK_INT(ask(argv[0], "blas", NULL), 0);
+  CHECK_INT(ask(argv[0], "ours", NULL), 4);
 #endif
   CHECK_DONE();
 }

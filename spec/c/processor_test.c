@@ -50,6 +50,14 @@ static int ask(const char *program, const char *value) {
 int main(int argc, char **argv) {
   if (argc > 1) return tell();
   static const char *const values[] = {"portable", "avx2", "avx512"};
+#if defined(__aarch64__)
+  CHECK_INT(pni_cpu_level(), PNI_CPU_PORTABLE);
+  CHECK_STR(pni_cpu_level_name(PNI_CPU_PORTABLE), "NEON");
+#else
+  CHECK_STR(pni_cpu_level_name(PNI_CPU_PORTABLE), "portable");
+#endif
+  CHECK_STR(pni_cpu_level_name(PNI_CPU_AVX2), "AVX2");
+  CHECK_STR(pni_cpu_level_name(PNI_CPU_AVX512), "AVX-512");
   int best = ask(argv[0], NULL) / 10;
   CHECK(best < PNI_CPU_LEVELS);
   for (int k = 0; k < PNI_CPU_LEVELS; k++) CHECK_INT(ask(argv[0], values[k]), 10 * (k < best ? k : best));

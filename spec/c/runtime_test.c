@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "inner.h"
+#include "soak.h"
 
 /* The thread sanitiser does not see Lua's jumps and loses count of frames: scripts that raise without end are
  * not for it. */
@@ -34,7 +35,7 @@ static long stride(void) {
 #if defined(__SANITIZE_THREAD__)
   return 499;
 #else
-  return is_slow() ? 13 : getenv("PN_SOAK") ? 1 : 7;
+  return (is_slow() ? 13 : getenv("PN_SOAK") ? 1 : 7) * soak_short();
 #endif
 }
 
@@ -610,7 +611,8 @@ int main(void) {
   test_output();
   test_libraries();
   test_safe_library();
-  for (size_t i = 0; jumps_are_seen && i < sizeof hostile / sizeof hostile[0]; i++) attack(&hostile[i]);
+  for (size_t i = 0; jumps_are_seen && i < sizeof hostile / sizeof hostile[0]; i++)
+    if (soak_takes((long)i)) attack(&hostile[i]);
   test_cancel();
   test_cancel_is_not_caught();
   test_deadline();

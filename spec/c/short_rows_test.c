@@ -4,6 +4,7 @@
 */
 #include <stdlib.h>
 #include "check.h"
+#include "soak.h"
 #include "../../src/tensor/lane/short_rows.h"
 
 enum { ROWS = 300, PLACES = ROWS * PNI_SHORT_ROWS_LONGEST };
@@ -212,6 +213,7 @@ static void check_edges(void) {
 int main(void) {
   static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 10, 16, 17, 31, 33, 64};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    if (!soak_takes((long)i)) continue;
     fill(sizes[i]);
     check_places(sizes[i], 1);
     check_places(sizes[i], 13);

@@ -6,6 +6,7 @@
 #include "../../src/base/processor.h"
 #include "../../src/tensor/product/small_product.h"
 #include "check.h"
+#include "soak.h"
 
 enum { MOST = 70 * 70 };
 
@@ -62,9 +63,11 @@ CASES(float, 1, 0x1p-23)
 int main(void) {
   const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 50, 64, 70};
   enum { N = sizeof sizes / sizeof *sizes };
+  long cases = 0;
   for (int a = 0; a < N; a++)
     for (int b = 0; b < N; b++)
       for (int c = 0; c < N; c++) {
+        if (!soak_takes(cases++)) continue;
         shape_double(sizes[a], sizes[b], sizes[c]);
         shape_float(sizes[a], sizes[b], sizes[c]);
       }

@@ -4,7 +4,7 @@ local tool = require "spec.gates.tool"
 local FLAGS = "-std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -D_DEFAULT_SOURCE -fsyntax-only"
 
 return function(root)
-  if #tool.lines("command -v clang 2>&-") == 0 then return {} end
+  if #tool.lines("command -v clang 2>&-") == 0 then return {}, "skipped: no clang" end
   local packages = tool.lines "pkg-config --cflags openblas lapacke zlib lua5.4 libedit 2>&-"
   local flags = FLAGS .. " " .. (packages[1] or "")
   local found = {}

@@ -1,7 +1,9 @@
 --- `make packages`: what people get Penumbra by and hosts of other kinds, each really made and used. What is absent
 --- here is skipped, and said so.
----   lua spec/packages/run.lua [PART]...     dist deb cmake meson find rock cpp python go arm64
---- Ends with `N passed, N failed, N skipped`. BUILD has the library, `make all amalgamation`.
+---   lua spec/packages/run.lua [PART]...     bsd dist deb cmake meson find rock cpp python go arm64
+--- Ends with `N passed, N failed, N skipped`. BUILD has the library, `make all amalgamation`. Sizes and seconds are
+--- printed and kept in BUILD/packages.txt, which `make bench` shows. DEBS='FOLDER OTHER' looks at packages that are
+--- there, built twice, ARM='NAME NAME' at these tests of C, PYTHON names the interpreter that has NumPy.
 local build = os.getenv "BUILD" or "build"
 local root = io.popen "pwd":read "l"
 if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
@@ -69,20 +71,70 @@ local SCRIPT = [[local pn = require "penumbra" print(pn.version, pn.exp(pn.tenso
 local tests = {}
 local function test(name, needs, run) tests[#tests + 1] = { name = name, needs = needs, run = run } end
 
-test("dist", {}, function()
-  must("%s dist BUILD='%s/a'", MAKE, tmp)
-  must("mkdir %s/unpacked && tar -xzf %s/a/penumbra-*.tar.gz -C %s/unpacked --strip-components=1", tmp, tmp, tmp)
-  must("cd %s/unpacked && %s dist BUILD='%s/b'", tmp, MAKE, tmp) -- no git there
-  must("cmp %s/a/penumbra-*.tar.gz %s/b/penumbra-*.tar.gz", tmp, tmp)
+-- ---- what is measured, one line each: target, what, value, unit ----
+
+local figures, current = {}, nil
+
+local function figure(what, value, unit)
+  figures[#figures + 1] = table.concat({ current, what, ("%.6g"):format(value), unit }, "\t")
+  print(("       %s: %.4g %s"):format(what, value, unit))
+end
+
+local function size(what, path) figure(what, tonumber(must("stat -Lc %%s %s", path)) / 2 ^ 20, "MB") end
+
+-- Those of targets that did not run stay.
+local function keep_figures(ran)
+  local path = build .. "/packages.txt"
+  local old, list = io.open(path), {}
+  for line in old and old:lines() or function() end do
+    if not ran[line:match "^[^\t]+"] then list[#list + 1] = line end
+  end
+  if old then old:close() end
+  for _, line in ipairs(figures) do list[#list + 1] = ran[line:match "^[^\t]+"] and line or nil end
+  table.sort(list)
+  write(path, table.concat(list, "\n") .. "\n")
+end
+
+-- ---- the targets ----
+
+-- A make that is not GNU's says whose is needed, whatever it is asked for.
+test("bsd", { "bmake" }, function()
+  for _, target in ipairs { "", "test", "-j2 install" } do
+    local ok, said = sh("bmake %s", target)
+    if ok then error("bmake took the Makefile", 0) end
+    has(said, "call it as gmake")
+  end
 end)
 
+local function sources()
+  if not sh("test -e %s/a/penumbra-*.tar.gz", tmp) then must("%s dist BUILD='%s/a'", MAKE, tmp) end
+  return must("echo %s/a/penumbra-*.tar.gz", tmp)
+end
+
+-- Written again from what was unpacked: the same bytes. Every file is the one of this tree.
+test("dist", {}, function()
+  size("tarball", sources())
+  must("mkdir %s/unpacked && tar -xzf %s -C %s/unpacked --strip-components=1", tmp, sources(), tmp)
+  must("cd %s/unpacked && %s dist BUILD='%s/b'", tmp, MAKE, tmp) -- no git there
+  must("cmp %s %s/b/penumbra-*.tar.gz", sources(), tmp)
+  local count = 0
+  for path in must("git ls-files 2>/dev/null || { cd %s/unpacked && find . -type f; }", tmp):gmatch "[^\n]+" do
+    count = count + 1
+    if path:find "[ ']" or not sh("cmp -s %s %s/unpacked/%s", path, tmp, path) then error(path .. " differs", 0) end
+  end
+  figure("files", count, "files")
+end)
+
+-- Built from the tarball alone, into a tree of rocks: the module and the command, and nothing once it is removed.
 test("rock", { "luarocks" }, function()
-  must("mkdir %s/source && tar -xzf %s/a/penumbra-*.tar.gz -C %s/source --strip-components=1", tmp, tmp, tmp)
-  must("cd %s/source && luarocks --lua-version 5.4 --tree %s/rocks make rockspec/penumbra-scm-1.rockspec BUILD='%s'",
-    tmp, tmp, build)
-  has(must([[cd %s && env -u LUA_INIT LUA_PATH='rocks/share/lua/5.4/?.lua;rocks/share/lua/5.4/?/init.lua' \
-    LUA_CPATH='rocks/lib/lua/5.4/?.so' lua5.4 -e '%s']], tmp, SCRIPT), "1.0")
+  must("mkdir %s/source && tar -xzf %s -C %s/source --strip-components=1", tmp, sources(), tmp)
+  must("cd %s/source && luarocks --lua-version 5.4 --tree %s/rocks make rockspec/penumbra-scm-1.rockspec", tmp, tmp)
+  equal("0.1.0\t1.0", must([[cd %s/rocks && env -u LUA_INIT LUA_PATH='share/lua/5.4/?.lua;share/lua/5.4/?/init.lua' \
+    LUA_CPATH='lib/lua/5.4/?.so' lua5.4 -e '%s']], tmp, SCRIPT))
+  equal("0.1.0\t1.0", must("cd %s && env -u LUA_PATH -u LUA_CPATH rocks/bin/penumbra -e '%s'", tmp, SCRIPT))
+  size("module", tmp .. "/rocks/lib/lua/5.4/penumbra/core.so")
   must("luarocks --lua-version 5.4 --tree %s/rocks remove penumbra", tmp)
+  equal("", must("find %s/rocks -name 'penumbra*' -not -type d", tmp))
 end)
 
 -- In a bare Debian: installed, used, taken away again; nothing is left.
@@ -106,30 +158,68 @@ local function in_bare_debian(debs)
   equal("", inside "find /usr /etc /lib -name \"*penumbra*\"")
 end
 
+-- What each package must have, by patterns of paths.
+local CONTENTS = {
+  penumbra = { "usr/bin/penumbra", "man1/penumbra.1.gz", "penumbra/libpenumbra_bridge.so", "penumbra.d.lua",
+    "completions/penumbra", "doc/penumbra/README.md", "examples/01_bayesian_regression.lua" },
+  ["penumbra-kernel"] = { "usr/bin/penumbra-kernel" },
+  libpenumbra0 = { "libpenumbra.so.0", "libpenumbra.so.0.1.0" },
+  ["libpenumbra-dev"] = { "include/penumbra.h", "include/penumbra.hpp", "include/penumbra_bridge.h", "libpenumbra.a",
+    "libpenumbra.so", "pkgconfig/penumbra.pc", "pkgconfig/penumbra-static.pc", "penumbraConfig.cmake" },
+  ["lua-penumbra"] = { "lua/5.4/penumbra/core.so", "share/lua/5.4/penumbra/init.lua" },
+}
+
+local function check_contents(debs)
+  for name, paths in pairs(CONTENTS) do
+    local file = must("ls %s/%s_*.deb", debs, name)
+    size(name, file)
+    local list = must("dpkg-deb -c %s | sed 's/ -> .*//; s/$/ /'", file)
+    for _, path in ipairs(paths) do
+      if not list:find("/" .. path .. " ", 1, true) then error(("%s has no %s"):format(name, path), 0) end
+    end
+  end
+  must("dpkg-deb -x %s/libpenumbra0_*.deb %s/library", debs, tmp)
+  equal("libpenumbra.so.0", must("objdump -p %s/library/usr/lib/*/libpenumbra.so.0 | sed -n 's/ *SONAME *//p'", tmp))
+end
+
 -- Built twice, in folders of other names: the same bytes.
 test("deb", { "dh", "lintian", "dpkg-buildpackage" }, function()
-  must("%s deb BUILD='%s/deb-a' >/dev/null", MAKE, tmp)
-  local said = must("cd %s/deb-a/deb && lintian --allow-root --fail-on error *.changes || true", tmp)
-  if said:find("E:", 1, true) then error(said, 0) end
-  must("%s deb BUILD='%s/deb-of-another-name' >/dev/null", MAKE, tmp)
-  for path in must("cd %s/deb-a/deb && ls *.deb", tmp):gmatch "%S+" do
-    must("cmp %s/deb-a/deb/%s %s/deb-of-another-name/deb/%s", tmp, path, tmp, path)
+  local first, second = (os.getenv "DEBS" or ""):match "(%S+)%s+(%S+)"
+  if not first then
+    first, second = tmp .. "/deb-a/deb", tmp .. "/deb-of-another-name/deb"
+    local began = os.time()
+    must("%s deb BUILD='%s/deb-a' >/dev/null", MAKE, tmp)
+    figure("one build", os.time() - began, "s")
+    must("%s deb BUILD='%s/deb-of-another-name' >/dev/null", MAKE, tmp)
   end
+  check_contents(first)
+  local said = must("cd %s && lintian --allow-root --fail-on error *.changes || true", first)
+  if said:find("E:", 1, true) then error(said, 0) end
+  for path in must("cd %s && ls *.deb", first):gmatch "%S+" do must("cmp %s/%s %s/%s", first, path, second, path) end
   if not sh "command -v debootstrap && test $(id -u) = 0" then
-    print "       (not installed in a bare Debian: that takes debootstrap and root)"
+    print "       (skipped: installing in a bare Debian takes debootstrap and root)"
     return
   end
-  in_bare_debian(tmp .. "/deb-a/deb")
+  in_bare_debian(first)
 end)
 
--- The one file of `make amalgamation` in a project of one's own.
-for name, run in pairs { cmake = "cmake -S . -B out -DCMAKE_BUILD_TYPE=Release && cmake --build out",
-                         meson = "meson setup out --buildtype=release && meson compile -C out" } do
+-- The one file of `make amalgamation` in a project of one's own, as it comes (-O2: three minutes of gcc) under
+-- `make soak`, else without optimisation, half a minute.
+local WHOLE = os.getenv "PN_SOAK" ~= nil
+for name, run in pairs {
+  cmake = WHOLE and "cmake -S . -B out && cmake --build out"
+    or "cmake -S . -B out -DCMAKE_BUILD_TYPE=Debug && cmake --build out",
+  meson = WHOLE and "meson setup out && meson compile -C out"
+    or "meson setup out --buildtype=plain && meson compile -C out",
+} do
   test(name, { name, name == "meson" and "ninja" or "make", "pkg-config" }, function()
     local folder = tmp .. "/" .. name
     must("cp -R examples/embed/amalgamation %s && cp %s/amalgamation/penumbra.[ch] %s", folder, build, folder)
+    size("penumbra.c", folder .. "/penumbra.c")
     must("cd %s && %s", folder, run)
     equal(ANSWER, must("%s/out/host", folder))
+    if must("nm %s/out/host", folder):find(" U pn_", 1, true) then error("the host has not the library within", 0) end
+    size("host", folder .. "/out/host")
   end)
 end
 
@@ -168,9 +258,13 @@ test("cpp", { os.getenv "CXX" or "c++" }, function()
   host(must("LD_LIBRARY_PATH=%s/lib %s/cpp", prefix, tmp))
 end)
 
-test("python", { "python3" }, function()
-  if not sh "python3 -c 'import numpy'" then return "no numpy" end
-  host(must("PENUMBRA_LIBRARY=%s/lib/libpenumbra.so python3 -W error examples/embed/predict.py", installed()))
+test("python", { os.getenv "PYTHON" or "python3" }, function()
+  local python
+  for _, name in ipairs { os.getenv "PYTHON" or "python3", "/usr/bin/python3" } do
+    if not python and sh("%s -c 'import numpy'", name) then python = name end
+  end
+  if not python then return "no NumPy" end
+  host(must("PENUMBRA_LIBRARY=%s/lib/libpenumbra.so %s -W error examples/embed/predict.py", installed(), python))
 end)
 
 test("go", { "go", "pkg-config" }, function()
@@ -180,75 +274,50 @@ test("go", { "go", "pkg-config" }, function()
   host(must("LD_LIBRARY_PATH=%s/lib %s/go/host", prefix, tmp))
 end)
 
--- Another processor: Debian's cross compiler, the libraries unpacked from its packages, the tests of C by qemu. Left
--- out are those that start themselves as a program or judge processor time.
-local ARM = "openblas0-pthread openblas-pthread-dev lapacke lapacke-dev tmglib3 lapack3 blas3 lua5.4-0 lua5.4-dev "
-  .. "gfortran5 gcc-s1 readline8 tinfo6 c6 gomp1"
-local LEFT_OUT = { processor = 1, child = 1, save_kill = 1, cancel = 1, lifecycle = 1, runtime_limit = 1,
-  draws_limit = 1 }
-
-test("arm64", { "aarch64-linux-gnu-gcc", "qemu-aarch64-static", "apt-get", "dpkg" }, function()
-  local sys, lib = tmp .. "/arm/sys", tmp .. "/arm/sys/usr/lib/aarch64-linux-gnu"
-  if not sh "apt-cache show libopenblas0-pthread:arm64" then
-    return "no lists of arm64 packages (dpkg --add-architecture arm64)"
-  end
-  must("mkdir -p %s/arm/debs %s && cd %s/arm/debs && apt-get download %s zlib1g:arm64 zlib1g-dev:arm64", tmp, sys, tmp,
-    (ARM:gsub("%S+", "lib%0:arm64")))
-  must("cd %s/arm/debs && for d in *.deb; do dpkg -x $d %s; done", tmp, sys)
-  must("cp %s/openblas-pthread/pkgconfig/lapack-openblas.pc %s/pkgconfig/lapack.pc", lib, lib)
-  must("cp %s/openblas-pthread/pkgconfig/blas-openblas.pc %s/pkgconfig/blas.pc", lib, lib)
-  must("ln -sfn %s/lib/aarch64-linux-gnu/libz.so.1 %s/libz.so", sys, lib)
-  local folders = {}
-  for _, path in ipairs { lib, lib .. "/openblas-pthread", lib .. "/blas", lib .. "/lapack",
-                          sys .. "/lib/aarch64-linux-gnu" } do folders[#folders + 1] = path end
-  local names = {}
-  for path in must "ls spec/c/*_test.c":gmatch "[^\n]+" do
-    local name = path:match "([^/]+)_test%.c$"
-    names[#names + 1] = not LEFT_OUT[name] and name or nil
-  end
-  local programs = {}
-  for k, name in ipairs(names) do programs[k] = ("'%s/arm/build/spec/c/%s_test'"):format(tmp, name) end
-  must("PKG_CONFIG_LIBDIR=%s/pkgconfig:%s/openblas-pthread/pkgconfig PKG_CONFIG_SYSROOT_DIR=%s %s -j2 "
-    .. "BUILD='%s/arm/build' CC=aarch64-linux-gnu-gcc CFLAGS='-O2 -Werror' LDFLAGS='-L%s -Wl,-rpath-link,%s' %s", lib,
-    lib, sys, MAKE, tmp, table.concat(folders, " -L"), table.concat(folders, ":"), table.concat(programs, " "))
-  local passed = 0
-  for _, name in ipairs(names) do
-    local out = must("OPENBLAS_NUM_THREADS=1 QEMU_LD_PREFIX=%s QEMU_SET_ENV='LD_LIBRARY_PATH=%s' qemu-aarch64-static "
-      .. "%s/arm/build/spec/c/%s_test", sys, table.concat(folders, ":"), tmp, name)
-    local count = out:match "(%d+) passed, 0 failed%s*$"
-    if not count then error(name .. "_test: " .. out:sub(-400), 0) end
-    passed = passed + count
-  end
-  print(("       %d checks of %d programs"):format(passed, #names))
-end)
+-- Another processor (arm64.lua).
+test("arm64", { "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-objdump", "qemu-aarch64-static", "apt-get", "dpkg" },
+  function()
+    local programs
+    for name in (os.getenv "ARM" or ""):gmatch "%S+" do
+      programs = programs or {}
+      programs[name] = true
+    end
+    return dofile "spec/packages/arm64.lua" { must = must, sh = sh, build = build, make = MAKE, figure = figure,
+      programs = programs }
+  end)
 
 -- ---- all of them ----
 
-local passed, failed, skipped = 0, 0, 0
-table.sort(tests, function(a, b) return (a.name == "dist" and "" or a.name) < (b.name == "dist" and "" or b.name) end)
+local passed, failed, skipped, ran = 0, 0, 0, {}
+table.sort(tests, function(a, b) return a.name < b.name end)
+
+local function try(t)
+  local began, ok, message = os.time(), true, nil
+  for _, tool in ipairs(t.needs) do
+    if not message and not sh("command -v " .. tool) then message = "no " .. tool end
+  end
+  current = t.name
+  if not message then ok, message = pcall(t.run) end
+  if not ok then
+    failed = failed + 1
+    print(("FAIL %s: %s"):format(t.name, message))
+  elseif message then
+    skipped = skipped + 1
+    print(("skipped %s: %s"):format(t.name, message))
+  else
+    passed, ran[t.name] = passed + 1, true
+    figure("time", os.time() - began, "s")
+    print("ok   " .. t.name)
+  end
+  io.stdout:flush()
+end
+
 for _, t in ipairs(tests) do
   local asked = #arg == 0
-  for _, part in ipairs(arg) do asked = asked or t.name == part or part == "rock" and t.name == "dist" end
-  local lacks
-  for _, tool in ipairs(t.needs) do
-    if not lacks and not sh("command -v " .. tool) then lacks = "no " .. tool end
-  end
-  if asked then
-    local began = os.time()
-    local ok, message = true, lacks
-    if not lacks then ok, message = pcall(t.run) end
-    if not ok then
-      failed = failed + 1
-      print(("FAIL %s: %s"):format(t.name, message))
-    elseif message then
-      skipped = skipped + 1
-      print(("skipped %s: %s"):format(t.name, message))
-    else
-      passed = passed + 1
-      print(("ok   %s (%d s)"):format(t.name, os.time() - began))
-    end
-  end
+  for _, part in ipairs(arg) do asked = asked or t.name == part end
+  if asked then try(t) end
 end
+keep_figures(ran)
 os.execute("rm -rf '" .. tmp .. "'")
 print(("%d passed, %d failed, %d skipped"):format(passed, failed, skipped))
 os.exit(failed == 0)

@@ -47,7 +47,11 @@ const char *pni_cpu_refused(void) {
 }
 
 const char *pni_cpu_level_name(int level) {
+#if defined(__aarch64__)
+  static const char *const names[] = {"NEON", "AVX2", "AVX-512"};
+#else
   static const char *const names[] = {"portable", "AVX2", "AVX-512"};
+#endif
   return names[level];
 }
 

@@ -75,7 +75,7 @@ const char *pni_cpu_refused(void);
 int pni_products_wanted(void);
 /* What it says if that is neither; else NULL. */
 const char *pni_products_refused(void);
-/* The name of a level. */
+/* The name of a level; the portable one of 64-bit ARM is NEON, whose vectors every such processor has. */
 const char *pni_cpu_level_name(int level);
 
 #endif
