@@ -1,10 +1,10 @@
---- A step of training by several ranks (pn.mpi) whose bits do not depend on how many there are. The rows of a batch are
---- cut into a fixed count of shards; each has a loss and gradients of its own, weighted by its share of the rows, and
---- these are added in a fixed binary tree: a rank adds what it has itself, and what another has comes by a message from
---- point to point. Rank 0 has the sum then, all get it, and all make the same update.
+--- A step of training by several ranks (pn.mpi) whose bits do not depend on how many there are. The rows of a batch
+--- are cut into a fixed count of shards; each has a loss and gradients of its own, weighted by its share of the rows,
+--- and these are added in a fixed binary tree: a rank adds what it has itself, and what another has comes by a
+--- message from point to point. Rank 0 has the sum then, all get it, and all make the same update.
 ---
---- Random draws of a shard come from a stream that its step and its place among the shards choose. A buffer that the loss
---- carries an update of, as running statistics, becomes the weighted mean of what each shard would make of it.
+--- Random draws of a shard come from a stream that its step and its place among the shards choose. A buffer that the
+--- loss carries an update of, as running statistics, becomes the weighted mean of what each shard would make of it.
 -- help: nowhere
 local core = require "penumbra.core"
 local mpi = require "penumbra.mpi"
@@ -253,8 +253,8 @@ end
 
 -- ---- the same beginning on all ranks ----
 
---- share(o, s): what rank 0 begins with becomes that of all ranks: seed, parameters and buffers, the optimiser's state,
---- generators. Raises on all ranks where their data or positions differ.
+--- share(o, s): what rank 0 begins with becomes that of all ranks: seed, parameters and buffers, the optimiser's
+--- state, generators. Raises on all ranks where their data or positions differ.
 function sharded_step.share(o, s, buffers)
   s.seed = mpi.broadcast_value(s.seed)
   local mine = { rows = s.rows, batch_size = s.batch_size, epochs = s.epochs, epoch = s.at.epoch, batch = s.at.batch }
