@@ -71,7 +71,8 @@ local fit_options = {
 -- Options that serve others: name -> the others, one of which must be there.
 local serving = {
   validate_every = { "validate", "split" }, patience = { "validate", "split" },
-  model = { "validate", "split", "checkpoint", "distributed" }, checkpoint_every = { "checkpoint" }, resume = { "checkpoint" },
+  model = { "validate", "split", "checkpoint", "distributed" }, checkpoint_every = { "checkpoint" },
+  resume = { "checkpoint" },
   shards = { "distributed" }, reduce = { "distributed" },
 }
 
@@ -165,7 +166,7 @@ end
 local function bounds_of(s, k) return (k - 1) * s.batch_size + 1, math.min(k * s.batch_size, s.trained) end
 
 -- The rows from `first` to `last` of an epoch.
-local function batch_of(data, s, order, first, last)
+local function batch_of(data, order, first, last)
   if order then
     return table.unpack(rows_at(data, order:slice(1, first, last)))
   end
@@ -180,10 +181,10 @@ end
 local function step_on(o, data, s, order, k)
   local first, last = bounds_of(s, k)
   if not o.sharded then
-    return o.update(batch_of(data, s, order, first, last))
+    return o.update(batch_of(data, order, first, last))
   end
   return o.sharded:update(s.step + 1, function(from, to)
-    return batch_of(data, s, order, first + from - 1, first + to - 1)
+    return batch_of(data, order, first + from - 1, first + to - 1)
   end, last - first + 1)
 end
 
@@ -397,9 +398,9 @@ end
 ---             values and does nothing else than compute; not the default, since what it takes from math.random,
 ---             clocks or files would be taken once
 --- distributed true: by all ranks of pn.mpi, which run the same script on the same data and end with the same
----             parameters, those of rank 0 at the beginning. Each computes the rows of its shards only (of arrays in files
----             it reads no others); rank 0 writes the file, draws the line of progress, and its score and on_epoch
----             decide. `loss` must be a mean over rows. batch_size is of all ranks together
+---             parameters, those of rank 0 at the beginning. Each computes the rows of its shards only (of arrays in
+---             files it reads no others); rank 0 writes the file, draws the line of progress, and its score and
+---             on_epoch decide. `loss` must be a mean over rows. batch_size is of all ranks together
 --- shards      into how many a minibatch is cut (8), at least the number of ranks: the same bits for any number of
 --- ranks,
 ---             of resumed runs too, and in one process. What the loss draws depends on seed, step and shard;

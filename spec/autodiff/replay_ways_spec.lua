@@ -51,7 +51,7 @@ end
 local harmless = set [[
   arange contiguous detach einsum eye flip full gather ge grad gt is_tensor le linspace ones zeros lt select slice sort
   split squeeze stack std tensor to topk transpose unsqueeze var where within kl dtype ndim numel shape size is_param
-  call_in_turn with uncertain __pairs mode evaluate own_buffers named_buffers num_buffers is_buffer with_update
+  call_in_turn with uncertain __pairs mode evaluate own_buffers named_buffers num_buffers is_buffer with_update carried
   update_buffers resize
   requires_grad close masked_select nonzero set_no_grad no_grad eigh svd qr slogdet kalman_predict kalman_update
   rand randn randint randperm concatenate t cast crps energy_score pit

@@ -1,5 +1,5 @@
---- train.fit{distributed = true}: the same bits for any number of ranks (spec/mpi/training.lua under mpirun), and, in one
---- process, against the same training written out.
+--- train.fit{distributed = true}: the same bits for any number of ranks (spec/mpi/training.lua under mpirun), and, in
+--- one process, against the same training written out.
 local pn = require "penumbra"
 local job = require "spec.mpi.job"
 local nn, optim = pn.nn, pn.optim
@@ -77,8 +77,9 @@ describe("train.fit by several ranks", function()
     pn.seed(6)
     local x = pn.randn { 7, 2 } * 3 + 1
     local norm, layer = nn.batch_norm(2), nn.linear(2, 1)
-    pn.train.fit { data = x, optimiser = optim.sgd(nn.sequential { layer }:parameters(), { lr = 1e-9 }), epochs = 1, distributed = true,
-      shards = 3, loss = function(a) return layer(norm(a)):square():mean() end, model = { norm, layer } }
+    local sgd = optim.sgd(nn.sequential { layer }:parameters(), { lr = 1e-9 })
+    pn.train.fit { data = x, optimiser = sgd, epochs = 1, distributed = true, shards = 3,
+      loss = function(a) return layer(norm(a)):square():mean() end, model = { norm, layer } }
     -- rows 1-2, 3-4 and 5-7; running statistics begin at 0 and 1, and move by 0.1; the variance is the unbiased one
     local mean, variance = pn.zeros { 2 }, pn.zeros { 2 }
     for _, rows in ipairs { { 1, 2 }, { 3, 4 }, { 5, 7 } } do

@@ -261,8 +261,8 @@ function sharded_step.share(o, s, buffers)
   for r, other in ipairs(mpi.all_gather_values(mine)) do
     for _, name in ipairs { "rows", "batch_size", "epochs", "epoch", "batch" } do
       if other[name] ~= mine[name] then
-        core.error(("fit: the ranks differ in %s: %d, and %d on rank %d (data and the file of a run must be the same on "
-          .. "all)"):format(name, mine[name], other[name], r - 1))
+        core.error(("fit: the ranks differ in %s: %d, and %d on rank %d (data and the file of a run must be the same "
+          .. "on all)"):format(name, mine[name], other[name], r - 1))
       end
     end
   end
