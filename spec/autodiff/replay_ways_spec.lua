@@ -102,7 +102,7 @@ local harmless = set [[
 -- What they say is about the machine or the program, and is the same or of no consequence.
 local about = set [[
   blas clock memory modules source error version terminal terminal_answer traceback lazy_names rows kl_pairs help
-  missed last_missed namespace public raised_status reset_peak script_line
+  missed last_missed namespace package public raised_status reset_peak script_line
   set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
   estimator_rows resampler_rows
