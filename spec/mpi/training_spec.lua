@@ -73,6 +73,36 @@ describe("train.fit by several ranks", function()
     end
   end)
 
+  it("reads rows of a file as it takes rows of a tensor", function()
+    local x, y = made()
+    local first, second = os.tmpname(), os.tmpname()
+    assert(pn.data.save_npy(first, x) and pn.data.save_npy(second, y))
+    local want = fitted { distributed = true }
+    local a <close> = assert(pn.data.open(first))
+    local b <close> = assert(pn.data.open(second))
+    assert.same(want, fitted { distributed = true, data = { a, b } })
+    os.remove(first)
+    os.remove(second)
+  end)
+
+  it("trains on a file larger than its memory, to the same bits by any number of ranks", function()
+    -- (make soak: 2 GB through 256 MiB)
+    local way = os.getenv "PN_SOAK" and "" or " --quick"
+    local folder = os.tmpname()
+    os.remove(folder)
+    os.execute("mkdir " .. folder)
+    local said = {}
+    for k, n in ipairs { 1, 2 } do
+      local out, code = job.run(n, ("examples/17_beyond_memory.lua%s --data %s"):format(way, folder), nil, 1800)
+      assert(code == 0, out)
+      said[k] = out:match "loss [^\n]*"
+      for most in out:gmatch "(%d+) MiB in the process" do assert(tonumber(most) < 320, out) end
+      assert(select(2, out:gsub("of tensors and Lua at most", "")) == n, out)
+    end
+    assert.equal(said[1], said[2])
+    os.execute("rmdir " .. folder)
+  end)
+
   it("makes a buffer the weighted mean of what each shard makes of it", function()
     pn.seed(6)
     local x = pn.randn { 7, 2 } * 3 + 1
