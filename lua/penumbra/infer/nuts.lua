@@ -64,7 +64,7 @@ local function run(where, sampler, o, team)
     local began = core.clock()
     sampler:run(block)
     if sampler:halted() then
-      sampler:judge(team:gather(sampler:windows(), 2 * o.chains))
+      sampler:judge(team:gather(sampler:windows(), o.chains))
     end
     block = bar and core.clock() - began < LOOK / 2 and block * 2 or block
     if bar then
@@ -90,13 +90,13 @@ end
 
 -- Do all ranks sample the same, with generators that stand alike?
 local function agree(team, t, o, settings)
-  local words = { "size=" .. t.size, "generator=" .. table.concat(o.generator and o.generator:state()
-    or core.rng_state(), ",") }
+  local words = { t.size .. " unconstrained numbers" }
   for key, value in pairs(settings) do
-    words[#words + 1] = key .. "=" .. tostring(value)
+    words[#words + 1] = key .. " = " .. tostring(value)
   end
   table.sort(words)
-  team:agree(table.concat(words, " "))
+  words[#words + 1] = "seed and draws " .. table.concat(o.generator and o.generator:state() or core.rng_state(), ", ")
+  team:agree(words)
 end
 
 local function sample(where, m, o, more)

@@ -110,8 +110,9 @@ end
 --- self: the sampler of one island, with first_particles, rejuvenated and largest_power. Internal to pn.smc.sample.
 function island_sampler.climb(self, o, bar)
   local stream, root = islands.streams(self.generator)
-  self.team:agree(("islands = %d, num_particles = %d, size %d, generator %d"):format(self.count, self.n, self.size,
-    root:state()[1]))
+  self.team:agree { "islands = " .. self.count, "exchange = " .. o.exchange, "num_particles = " .. self.n,
+    self.size .. " unconstrained numbers", "threshold = " .. self.threshold, "kernel = " .. o.kernel,
+    islands.seed(root) }
   self.root, self.islands, self.exchange = stream(self.count), {}, o.exchange
   self.log_share = core.full({ self.count }, -math.log(self.count), float64)
   local first, last = first_islands(self, stream)

@@ -29,6 +29,9 @@ function islands.streams(generator)
   return function(k) return root:split(k) end, root
 end
 
+--- seed(root): what must be the same on all ranks, as team:agree takes it.
+function islands.seed(root) return "seed " .. root:state()[1] end
+
 --- places(ancestors): which island each place has after an exchange, a list of numbers from 1 on, by the ancestors
 --- [M], int64, 0-based: an island with descendants stays, further ones take the places of those without, in order.
 function islands.places(ancestors)
@@ -67,7 +70,7 @@ function islands.moved(team, from, mine, parts_of, put)
       for _, x in ipairs(parts[a]) do team:send(x, team:owner(k, #from)) end
     elseif k ~= a and here then
       local list = {}
-      for n, x in ipairs(like) do list[n] = team:receive(x, team:owner(a, #from)) end
+      for n = 1, #like do list[n] = team:receive(team:owner(a, #from)) end
       put(k, list)
     end
   end
@@ -223,8 +226,8 @@ end
 function islands.new(team, make, o)
   check(o)
   local stream, root = islands.streams(o.generator)
-  team:agree(("islands = %d, exchange = %g, num_particles = %d, generator %d"):format(o.islands, o.exchange,
-    o.num_particles, root:state()[1]))
+  team:agree { "islands = " .. o.islands, "exchange = " .. o.exchange, "num_particles = " .. o.num_particles,
+    "threshold = " .. o.threshold, "resampling = " .. o.resampling, islands.seed(root) }
   local self = setmetatable({ team = team, count = o.islands, filters = {}, streams = {},
     machine = machine.new { num_particles = o.islands, threshold = o.exchange, generator = stream(o.islands),
       degenerate = o.degenerate } }, class)
