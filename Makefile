@@ -16,6 +16,7 @@ LUA      = lua5.4
 LUA_PC   = lua5.4
 BLAS_PC  = openblas lapacke
 EDIT_PC  = libedit
+MPI_PC   = ompi-c
 BUILD    = build
 JOBS     = 2
 FUZZ_SECONDS = 60
@@ -50,7 +51,7 @@ LIBS       = $(PKG_LIBS) -lm -lpthread -ldl
 
 LUA_FILES  := $(if $(wildcard lua),$(shell find lua -name '*.lua' | LC_ALL=C sort))
 LUA_DIRS   := $(patsubst lua/%/,%,$(sort $(dir $(LUA_FILES))))
-PROGRAMS   := src/cli/% src/bridge/% src/kernel/%
+PROGRAMS   := src/cli/% src/bridge/% src/kernel/% src/mpi/%
 LIB_SRC    := $(filter-out $(PROGRAMS),$(wildcard src/*/*.c src/*/*/*.c))
 LIB_TEXT   := $(LIB_SRC) $(filter-out $(PROGRAMS),$(wildcard src/*/*.[hd]* src/*/*/*.[hd]*)) src/penumbra.h
 # A source *_real.c is compiled once for each type of floats (src/base/type_real.h).
@@ -66,6 +67,11 @@ KERNEL_SRC := $(if $(shell [ "$$(uname)" = Linux ] && pkg-config --exists libzmq
 KERNEL_OBJ := $(KERNEL_SRC:src/%.c=$(BUILD)/obj/%.o)
 KERNEL     := $(if $(KERNEL_OBJ),$(BUILD)/penumbra-kernel)
 PKG_KERNEL  = $(call once,PKG_KERNEL,$(shell pkg-config --libs libzmq libcjson))
+# The module of several processes, where MPI is found. Neither the library nor the command needs it.
+MPI_SRC    := $(if $(MPI_PC),$(if $(shell pkg-config --exists $(MPI_PC) 2>&1 && echo found),$(wildcard src/mpi/*.c)))
+MPI_OBJ    := $(MPI_SRC:src/%.c=$(BUILD)/obj/%.o)
+MPI        := $(if $(MPI_OBJ),$(BUILD)/lua/penumbra/mpi_core.so)
+PKG_MPI     = $(call once,PKG_MPI,$(shell pkg-config --libs $(MPI_PC)))
 SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))
 EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
 BENCH_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/bench/*.c))
@@ -85,7 +91,7 @@ SHELLS     := bash zsh fish
 completed   = $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(1))
 TOLD       := $(BUILD)/penumbra.d.lua $(BUILD)/penumbra.1 $(SHELLS:%=$(BUILD)/completion.%)
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
-              $(if $(CLI_OBJ),$(BUILD)/penumbra $(TOLD)) $(BUILD)/$(BRIDGE) $(KERNEL)
+              $(if $(CLI_OBJ),$(BUILD)/penumbra $(TOLD)) $(BUILD)/$(BRIDGE) $(KERNEL) $(MPI)
 
 comma := ,
 # `make V=1` prints whole commands
@@ -157,7 +163,7 @@ $(BUILD)/amalgamation/penumbra.h: src/penumbra.h
 
 # (Objects whose sources are gone go with it: the gates read what lies there.)
 $(BUILD)/libpenumbra.a: $(LIB_OBJ)
-	@rm -f $@ $(filter-out $(LIB_OBJ) $(CLI_OBJ) $(BRIDGE_OBJ) $(KERNEL_OBJ),$(shell find $(BUILD)/obj -name '*.o'))
+	@rm -f $@ $(filter-out $(LIB_OBJ) $(CLI_OBJ) $(BRIDGE_OBJ) $(KERNEL_OBJ) $(MPI_OBJ),$(shell find $(BUILD)/obj -name '*.o'))
 	$(call say,AR,$@) ar rcs $@ $^
 
 $(BUILD)/$(SONAME): $(LIB_OBJ)
@@ -181,6 +187,12 @@ $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
 
 $(BUILD)/penumbra-kernel: $(KERNEL_OBJ) $(BUILD)/obj/cli/interrupt.o $(BUILD)/obj/cli/blas_core.o $(BUILD)/libpenumbra.a
 	$(call say,LD,$@) $(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_KERNEL)
+
+# (It stays loaded when its Lua state goes: MPI ends with the process.)
+$(MPI_OBJ): CPPFLAGS += $(shell pkg-config --cflags-only-I $(MPI_PC))
+$(BUILD)/lua/penumbra/mpi_core.so: $(MPI_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD,$@) $(CC) $(SHARED) $(ALL_LDFLAGS) -Wl,-z,nodelete -o $@ $(MPI_OBJ) $(PKG_MPI)
 
 $(BUILD)/penumbra.1: $(BUILD)/penumbra
 	$(call say,MAN,$@) $(telling) --man > $@.new && mv $@.new $@
@@ -380,9 +392,9 @@ install: all install-lua
 	@echo "installed: command, libraries and Lua module below $(DESTDIR)$(PREFIX); README.md and examples in $(DESTDIR)$(DOCDIR)"
 
 # What `require "penumbra"` needs in a stock interpreter; all that the rock installs.
-install-lua: $(BUILD)/lua/penumbra/core.so
+install-lua: $(BUILD)/lua/penumbra/core.so $(MPI)
 	install -d $(DESTDIR)$(LUACDIR)/penumbra $(addprefix $(DESTDIR)$(LUADIR)/,$(LUA_DIRS))
-	install -m 755 $(BUILD)/lua/penumbra/core.so $(DESTDIR)$(LUACDIR)/penumbra/
+	install -m 755 $(BUILD)/lua/penumbra/core.so $(MPI) $(DESTDIR)$(LUACDIR)/penumbra/
 	$(foreach f,$(LUA_FILES),install -m 644 $(f) $(DESTDIR)$(LUADIR)/$(f:lua/%=%) &&) true
 
 uninstall:
@@ -448,4 +460,4 @@ clean:
 	rm -rf $(BUILD)
 
 .PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs gallery install install-lua uninstall fmt clean
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(MPI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

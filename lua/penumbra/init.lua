@@ -1,7 +1,7 @@
 --- Penumbra: probabilistic deep learning in one small runtime. This module gathers what the core offers
 --- (tensors, operations, gradients, random numbers) and loads the larger parts on first use:
 --- pn.dist, pn.nn, pn.optim, pn.infer, pn.smc, pn.models, pn.train, pn.data, pn.plot, pn.metrics, pn.invariance,
---- pn.continual, pn.fusion, pn.gap, pn.vbp, pn.active, pn.pac, pn.evidential, pn.checkpoint.
+--- pn.continual, pn.fusion, pn.gap, pn.vbp, pn.active, pn.pac, pn.evidential, pn.mpi, pn.checkpoint.
 -- help: pn
 local core = require "penumbra.core"
 local face = require "penumbra.face"
@@ -29,7 +29,7 @@ end
 local parts = { dist = "distribution", nn = "nn", optim = "optim", infer = "infer", smc = "smc", train = "train",
   data = "data", plot = "plot", invariance = "invariance", metrics = "metrics", checkpoint = "checkpoint",
   models = "models", continual = "continual", fusion = "fusion", gap = "gap", vbp = "vbp", pac = "pac",
-  evidential = "evidential", active = "active" }
+  evidential = "evidential", active = "active", mpi = "mpi" }
 -- single functions that live in a module of their own
 local members = {
   check_gradients = "autodiff.gradcheck",

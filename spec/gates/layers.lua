@@ -3,7 +3,7 @@
 local tool = require "spec.gates.tool"
 
 local LAYER = {base = 0, math = 1, tensor = 2, file = 3, autodiff = 4, distribution = 5, nn = 6, infer = 7, smc = 8,
-               lua = 9, bridge = 10, cli = 11, kernel = 12}
+               lua = 9, bridge = 10, cli = 11, kernel = 12, mpi = 13}
 
 --- The path that `own` means in a file of src/folder/..., relative to src.
 local function resolve(path, own)

@@ -37,7 +37,7 @@ function tool.symbols(build)
   local list, object = {}, nil
   for _, line in ipairs(tool.lines(
     "cd %s/obj && objdump -t $(find . -name '*.o' -not -path './cli/*' -not -path './bridge/*' "
-    .. "-not -path './kernel/*')", tool.quote(build))) do
+    .. "-not -path './kernel/*' -not -path './mpi/*')", tool.quote(build))) do
     object = line:match "^%./(%S+):%s+file format" or object
     -- value, seven columns of flags (d: the section itself), section, size, visibility, name
     local kind, section, name = line:match "^%x+ (.......) (%S+)%s+%x+ ?%S* (%S+)$"

@@ -67,4 +67,7 @@ void cli_choose_blas(char **argv);
 /* `penumbra kernel ...`: becomes the notebook kernel; returns the exit code where there is none. */
 int cli_run_kernel(char **argv);
 
+/* package.cpath also leads to the modules in C beside the command. module_path.c */
+void cli_add_module_path(lua_State *L);
+
 #endif

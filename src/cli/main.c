@@ -64,6 +64,20 @@ static int on_error(lua_State *L) {
   return 1;
 }
 
+/* Says the message on the stack top and takes it away. Where there are several ranks it goes to who ends them all
+ * (src/mpi), by the registry's field. */
+static void tell(lua_State *L) {
+  const char *message = lua_tostring(L, -1);
+  if (!message) message = "error: no message";
+  if (lua_getfield(L, LUA_REGISTRYINDEX, "penumbra.failed") == LUA_TFUNCTION) {
+    lua_pushstring(L, message);
+    lua_pcall(L, 1, 0, 0);
+  } else
+    lua_pop(L, 1);
+  fprintf(stderr, "%s\n", message);
+  lua_pop(L, 1);
+}
+
 /* Calls the function below its n arguments; prints what goes wrong. Returns the exit code. */
 static int call(lua_State *L, int n) {
   int base = lua_gettop(L) - n;
@@ -74,16 +88,12 @@ static int call(lua_State *L, int n) {
   lua_remove(L, base);
   if (status == LUA_OK) return EXIT_SUCCESS;
   fflush(stdout);
-  const char *message = lua_tostring(L, -1);
-  fprintf(stderr, "%s\n", message ? message : "error: no message");
-  lua_pop(L, 1);
+  tell(L);
   return interrupted ? EXIT_INTERRUPTED : EXIT_FAILURE;
 }
 
 static int load_error(lua_State *L) {
-  const char *message = lua_tostring(L, -1);
-  fprintf(stderr, "%s\n", message ? message : "error: no message");
-  lua_pop(L, 1);
+  tell(L);
   return EXIT_FAILURE;
 }
 
@@ -213,6 +223,7 @@ static int protected_main(lua_State *L) {
   int code = EXIT_SUCCESS;
   pni_open_libs(L);
   push_arg(L, o);
+  cli_add_module_path(L);
   cli_interrupt_install(L, 2);
   if (!apply(L, o)) {
     lua_pushinteger(L, EXIT_FAILURE);
