@@ -286,7 +286,7 @@ function jobs.jobs(given)
     for _, k in ipairs(pending) do take(self, run_one(self, k), 0) end
   end
   if #self.failures > 0 then
-    core.error(told(self, o.results))
+    self.team:fail(told(self, o.results))
   end
   local out = {}
   for k = 1, #list do out[k] = self.got[k] and self.got[k][1] end

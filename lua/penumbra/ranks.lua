@@ -50,6 +50,14 @@ function methods:sum(v)
   return self.size == 1 and v or mpi.all_reduce(core.tensor({ v }, { dtype = "int64" })):item()
 end
 
+--- team:fail(message): an error that all ranks raise.
+function methods:fail(message)
+  if self.size > 1 then
+    mpi.fail(message)
+  end
+  core.error(message)
+end
+
 --- team:agree(what): raises, on all ranks, where a list of texts is not the same on all of them: ranks that were given
 --- other data, another seed or another script.
 function methods:agree(what)
@@ -62,8 +70,8 @@ function methods:agree(what)
     for k = 1, math.max(#all[1], type(other) == "table" and #other or 0) do
       local text = type(other) == "table" and other[k] or type(other)
       if text ~= all[1][k] then
-        core.error(("%s: all ranks must do the same: rank 0 has %s, rank %d %s (this is rank %d)"):format(self.where,
-          tostring(all[1][k]), rank, tostring(text), self.rank))
+        self:fail(("%s: all ranks must do the same: rank 0 has %s, rank %d %s"):format(self.where, tostring(all[1][k]),
+          rank, tostring(text)))
       end
     end
   end
