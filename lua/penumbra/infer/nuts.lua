@@ -90,11 +90,15 @@ end
 
 -- Do all ranks sample the same, with generators that stand alike?
 local function agree(team, t, o, settings)
-  local words = { t.size .. " unconstrained numbers" }
+  local words = {}
   for key, value in pairs(settings) do
     words[#words + 1] = key .. " = " .. tostring(value)
   end
   table.sort(words)
+  for _, entry in ipairs(t.layout) do
+    words[#words + 1] = ("the site '%s'"):format(entry.name)
+  end
+  words[#words + 1] = t.size .. " unconstrained numbers"
   words[#words + 1] = "seed and draws " .. table.concat(o.generator and o.generator:state() or core.rng_state(), ", ")
   team:agree(words)
 end
@@ -121,10 +125,14 @@ local function sample(where, m, o, more)
   end
   local gradient = t:compiled_gradient()
   local init = start_of(o, t, gradient)
+  local density
   if init then
-    gradient(init[1])
+    density = gradient(init[1])
   else
-    t:from_start(gradient, o.radius, o.generator)
+    density = t:from_start(gradient, o.radius, o.generator)
+  end
+  if team then -- (to six digits: processors round differently)
+    team:agree { ("the log density %.6g at the start: the same data?"):format(density:item()) }
   end
   local clock = core.clock()
   local sampler = sampler_of(where, o, settings, gradient, init, team)

@@ -110,9 +110,13 @@ end
 --- self: the sampler of one island, with first_particles, rejuvenated and largest_power. Internal to pn.smc.sample.
 function island_sampler.climb(self, o, bar)
   local stream, root = islands.streams(self.generator)
-  self.team:agree { "islands = " .. self.count, "exchange = " .. o.exchange, "num_particles = " .. self.n,
-    self.size .. " unconstrained numbers", "threshold = " .. self.threshold, "kernel = " .. o.kernel,
+  local words = { "islands = " .. self.count, "exchange = " .. o.exchange, "num_particles = " .. self.n,
+    "threshold = " .. self.threshold, "kernel = " .. o.kernel, self.size .. " unconstrained numbers",
     islands.seed(root) }
+  for _, entry in ipairs(self.target.layout) do
+    words[#words + 1] = ("the site '%s'"):format(entry.name)
+  end
+  self.team:agree(words)
   self.root, self.islands, self.exchange = stream(self.count), {}, o.exchange
   self.log_share = core.full({ self.count }, -math.log(self.count), float64)
   local first, last = first_islands(self, stream)
