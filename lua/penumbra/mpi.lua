@@ -1,5 +1,5 @@
---- Several processes as one program, by MPI: what `mpirun -n 4 penumbra script.lua` starts is a rank each, which all run
---- the same script; without mpirun there is one rank, and everything works as it stands.
+--- Several processes as one program, by MPI: what `mpirun -n 4 penumbra script.lua` starts is a rank each, which all
+--- run the same script; without mpirun there is one rank, and everything works as it stands.
 ---
 ---     local mpi = pn.mpi
 ---     local mean = mpi.all_reduce(gradient, "mean")        -- the same on all ranks
@@ -8,28 +8,28 @@
 --- Ranks count from 0, as MPI, mpirun and Slurm name them in what they print; the row of a rank in what gather makes,
 --- as the positions of all tensors, from 1: row rank + 1.
 ---
---- Tensors do not change (pn.help "pn.tensor"), so every call returns a new one, without gradient, that MPI has written
---- where it lies: `g = mpi.all_reduce(g)`; a parameter is set by `w:set(mpi.broadcast(w))`. What is given is read where
---- it lies, without a copy unless it is a strided view. float64, float32, int64 and bool.
+--- Tensors do not change (pn.help "pn.tensor"), so every call returns a new one, without gradient, that MPI has
+--- written where it lies: `g = mpi.all_reduce(g)`; a parameter is set by `w:set(mpi.broadcast(w))`. What is given is
+--- read where it lies, without a copy unless it is a strided view. float64, float32, int64 and bool.
 ---
 --- What all ranks call together (barrier, all_reduce, broadcast, gather, all_gather, scatter, and of plain values
---- broadcast_value, gather_values, all_gather_values) must be the same call with the same shape, dtype, root and op on
---- all of them; else it is an error on all of them, not a wait for ever. Who waits for others longer than timeout()
---- allows raises too; so does a cancellation or the deadline of a host. After such a wait was given up, the job can only
---- end.
+--- broadcast_value, gather_values, all_gather_values) must be the same call with the same shape, dtype, root and op
+--- on all of them; else it is an error on all of them, not a wait for ever. Who waits for others longer than
+--- timeout() allows raises too; so does a cancellation or the deadline of a host. After such a wait was given up, the
+--- job can only end.
 ---
 --- A rank on which an error is not caught, or that calls os.exit with a failure, ends the job: all ranks, within a
---- second or so, with one message that names the rank and, in the command `penumbra`, the error; the interpreter lua5.4
---- prints the error above it. mpirun ends the job when a rank is killed. A rank whose script ends while others wait in a
---- call of all ranks ends it, too.
+--- second or so, with one message that names the rank and, in the command `penumbra`, the error; the interpreter
+--- lua5.4 prints the error above it. mpirun ends the job when a rank is killed. A rank whose script ends while others
+--- wait in a call of all ranks ends it, too.
 ---
---- A host in C that has initialised MPI keeps the end of it: nothing here finalises, and an error is the host's to tell.
---- Otherwise MPI is initialised by the first call, with MPI_THREAD_SERIALIZED: calls may come from any thread, one at a
---- time. In a host that initialised it below that level they must come from its main thread. Messages go through
---- communicators of their own.
+--- A host in C that has initialised MPI keeps the end of it: nothing here finalises, and an error is the host's to
+--- tell. Otherwise MPI is initialised by the first call, with MPI_THREAD_SERIALIZED: calls may come from any thread,
+--- one at a time. In a host that initialised it below that level they must come from its main thread. Messages go
+--- through communicators of their own.
 ---
---- Needs the module penumbra.mpi_core, which is built where MPI is found (Debian: libopenmpi-dev, openmpi-bin) and found
---- by package.cpath. available() says whether it is there.
+--- Needs the module penumbra.mpi_core, which is built where MPI is found (Debian: libopenmpi-dev, openmpi-bin) and
+--- found by package.cpath. available() says whether it is there.
 -- help: pn.mpi, part
 local core = require "penumbra.core"
 local plain_value = require "penumbra.mpi.plain_value"
@@ -69,8 +69,8 @@ local function linked(where)
     link, missing = find()
   end
   if not link then
-    core.error(("%s: MPI is not there: %s. It is built by `make` where MPI is found (Debian: apt install libopenmpi-dev "
-      .. "openmpi-bin)"):format(where, missing))
+    core.error(("%s: MPI is not there: %s. It is built by `make` where MPI is found (Debian: apt install "
+      .. "libopenmpi-dev openmpi-bin)"):format(where, missing))
   end
   return link
 end
@@ -117,9 +117,9 @@ function mpi.barrier() return linked("barrier").barrier() end
 
 -- ---- tensors, all ranks together ----
 
---- all_reduce(t [, op]): over all ranks, element by element: "sum" (the default), "mean", "max", "min", "prod". Of bool
---- "max" (any) and "min" (all), of int64 all but "mean"; NaN where one is NaN. The order in which MPI adds depends on the
---- number of ranks: for sums whose bits do not see pn.train.
+--- all_reduce(t [, op]): over all ranks, element by element: "sum" (the default), "mean", "max", "min", "prod". Of
+--- bool "max" (any) and "min" (all), of int64 all but "mean"; NaN where one is NaN. The order in which MPI adds
+--- depends on the number of ranks: for sums whose bits do not see pn.train.
 function mpi.all_reduce(t, op) return linked("all_reduce").all_reduce(t, op) end
 
 --- broadcast(t [, root]): root's t (rank 0's), on all ranks. Others may give nil, or a tensor like it.
@@ -136,9 +136,9 @@ function mpi.scatter(t, root) return linked("scatter").scatter(t, root) end
 
 -- ---- tensors, from one rank to another ----
 
---- send(t, to [, tag]): returns when t may be forgotten; a large one, when it is received. tag: 0 to 32767 (0); a message
---- is received under the tag it was sent under, those of one sender under one tag in their order. What goes round in a
---- ring, or to itself, goes by exchange.
+--- send(t, to [, tag]): returns when t may be forgotten; a large one, when it is received. tag: 0 to 32767 (0); a
+--- message is received under the tag it was sent under, those of one sender under one tag in their order. What goes
+--- round in a ring, or to itself, goes by exchange.
 function mpi.send(t, to, tag)
   if not core.is_tensor(t) then
     core.error(("send: t must be a tensor, got %s (send_value sends others)"):format(type(t)))
@@ -161,8 +161,8 @@ function mpi.receive(from, tag)
   return tensor_of("receive", t, sender), sender
 end
 
---- exchange(t, to, from [, tag]): sends t to one rank and returns what came from another (or the same, or itself), at the
---- same time. At most 1 GiB.
+--- exchange(t, to, from [, tag]): sends t to one rank and returns what came from another (or the same, or itself), at
+--- the same time. At most 1 GiB.
 function mpi.exchange(t, to, from, tag)
   if not core.is_tensor(t) then
     core.error(("exchange: t must be a tensor, got %s"):format(type(t)))
@@ -172,8 +172,8 @@ end
 
 -- ---- plain values: settings, jobs, names ----
 
---- broadcast_value(v [, root]): root's value (rank 0's), on all ranks: nil, booleans, numbers, strings, and plain tables
---- of these. What others give is not looked at.
+--- broadcast_value(v [, root]): root's value (rank 0's), on all ranks: nil, booleans, numbers, strings, and plain
+--- tables of these. What others give is not looked at.
 function mpi.broadcast_value(v, root)
   local c = linked "broadcast_value"
   local here = c.rank() == (root or 0)
@@ -188,8 +188,8 @@ local function values(texts)
   return texts and out
 end
 
---- gather_values(v [, root]): on root (rank 0) the list of all ranks' values, with their number `n`, value r + 1 that of
---- rank r; nothing on others.
+--- gather_values(v [, root]): on root (rank 0) the list of all ranks' values, with their number `n`, value r + 1 that
+--- of rank r; nothing on others.
 function mpi.gather_values(v, root)
   return values(linked("gather_values").gather_texts(plain_value.text("gather_values", v), root or 0))
 end

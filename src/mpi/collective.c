@@ -7,6 +7,10 @@
 #include <string.h>
 #include "mpi_core.h"
 
+/* The ways of all_reduce. */
+enum { HOW_SUM, HOW_MEAN, HOW_MAX, HOW_MIN, HOW_PROD };
+static const char *const hows[] = {"sum", "mean", "max", "min", "prod", NULL};
+
 /* ---- headers ---- */
 
 void mpi_core_head(int64_t h[HEAD_FIELDS], mpi_core_call call, const pni_elements *x) {
@@ -64,7 +68,7 @@ static void agree(lua_State *L, mpi_core_link *m, const int64_t h[HEAD_FIELDS]) 
   if (!mpi_core_same(m, HEAD_CALL))
     differ(L, m, where, "what they call", mpi_core_name(least(m, HEAD_CALL)), mpi_core_name(m->got[HEAD_CALL]));
   if (!mpi_core_same(m, HEAD_ROOT)) differ_in_number(L, m, where, "root", HEAD_ROOT);
-  if (!mpi_core_same(m, HEAD_HOW)) differ_in_number(L, m, where, "how they reduce (its place in the list)", HEAD_HOW);
+  if (!mpi_core_same(m, HEAD_HOW)) differ(L, m, where, "op", hows[least(m, HEAD_HOW)], hows[m->got[HEAD_HOW]]);
   if (!mpi_core_same(m, HEAD_DTYPE))
     differ(L, m, where, "dtype", dtype_text(least(m, HEAD_DTYPE)), dtype_text(m->got[HEAD_DTYPE]));
   if (!mpi_core_same(m, HEAD_NDIM)) differ_in_number(L, m, where, "the number of axes", HEAD_NDIM);
@@ -102,9 +106,6 @@ static int l_barrier(lua_State *L) {
   agree(L, m, h);
   return 0;
 }
-
-enum { HOW_SUM, HOW_MEAN, HOW_MAX, HOW_MIN, HOW_PROD };
-static const char *const hows[] = {"sum", "mean", "max", "min", "prod", NULL};
 
 /* The operation of MPI; raises where the dtype has none. */
 static MPI_Op op_of(lua_State *L, mpi_core_link *m, int how, int dtype) {

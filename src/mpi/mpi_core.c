@@ -82,6 +82,10 @@ static void at_exit(int code, void *data) {
   int done = 0;
   if (MPI_Finalized(&done) || done) return;
   snprintf(text, sizeof text, "it ended with code %d", code);
+  if (m->size == 1) {
+    MPI_Finalize();
+    return;
+  }
   if (code) mpi_core_abort(m, text);
   if (m->broken) mpi_core_abort(m, "it had given up waiting for others");
   say_end(m);

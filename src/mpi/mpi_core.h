@@ -77,7 +77,7 @@ int mpi_core_exchange(mpi_core_link *m, const int64_t h[HEAD_FIELDS], MPI_Reques
 bool mpi_core_same(const mpi_core_link *m, int k);
 extern const luaL_Reg mpi_core_collectives[];
 
-/* ---- message.c ---- */
+/* ---- point_to_point.c ---- */
 
 extern const luaL_Reg mpi_core_messages[];
 

@@ -78,15 +78,14 @@ unpack.i = function(text, at) return ("<j"):unpack(text, at) end
 unpack.d = function(text, at) return ("<n"):unpack(text, at) end
 unpack.s = function(text, at) return ("<s8"):unpack(text, at) end
 unpack["{"] = function(text, at, depth)
-  local n, out = nil, {}
-  n, at = ("<I8"):unpack(text, at)
+  local out, n, from = {}, ("<I8"):unpack(text, at)
   for _ = 1, n do
     local key, v
-    key, at = get(text, at, depth + 1)
-    v, at = get(text, at, depth + 1)
+    key, from = get(text, from, depth + 1)
+    v, from = get(text, from, depth + 1)
     out[key] = v
   end
-  return out, at
+  return out, from
 end
 
 --- value(text): the value again.

@@ -1,6 +1,6 @@
 /*
-** message.c: from one rank to another. A header, then the numbers or the text, both under the caller's tag: MPI keeps
-** the order of messages of one sender under one tag.
+** point_to_point.c: from one rank to another. A header, then the numbers or the text, both under the caller's tag: MPI
+** keeps the order of messages of one sender under one tag.
 */
 #include <stdio.h>
 #include <string.h>
