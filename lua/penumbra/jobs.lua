@@ -6,15 +6,16 @@
 ---     print(list[2].loss)
 ---
 --- As one process the jobs run in order. With distributed = true under mpirun rank 0 hands them out, one at a time to
---- whoever is free, and writes down what comes back; the other ranks run them (start one rank more than processors: rank
---- 0 sleeps between messages). A line is added to the file of results as each job ends, and the jobs that have one are
---- not run again: after a kill, of a rank or of all, the same command goes on where it stood, on any number of ranks.
+--- whoever is free, and writes down what comes back; the other ranks run them (start one rank more than processors:
+--- rank 0 sleeps between messages). A line is added to the file of results as each job ends, and the jobs that have one
+--- are not run again: after a kill, of a rank or of all, the same command goes on where it stood, on any number of
+--- ranks.
 ---
 --- A job draws from a stream of the default generator of its own, by its place in the list: what it draws does not
 --- depend on who runs it, or on what was run before.
 ---
---- A job that raises does not stop the others. When all are done jobs raises, once, with the job, the rank and the cause
---- of the first and the number of all; its results are not kept, so that the next start runs them again.
+--- A job that raises does not stop the others. When all are done jobs raises, once, with the job, the rank and the
+--- cause of the first and the number of all; it has no result, so that the next start runs it again.
 -- help: pn
 local core = require "penumbra.core"
 local mpi = require "penumbra.mpi"
@@ -232,6 +233,15 @@ local function texts_of(list)
   return texts
 end
 
+-- By which ranks see that they have the same jobs (FNV-1a).
+local function check_sum(texts)
+  local sum = -3750763034362895579
+  for _, text in ipairs(texts) do
+    for k = 1, #text do sum = (sum ~ text:byte(k)) * 1099511628211 end
+  end
+  return ("jobs of check sum %016x"):format(sum)
+end
+
 local function told(self, path)
   local first = self.failures[1]
   for _, f in ipairs(self.failures) do
@@ -247,7 +257,7 @@ local function pending_of(self, o)
   local known, pending = o.results and read(o.results) or {}, {}
   for k, job in ipairs(self.list) do
     self.got[k] = known[self.texts[k]]
-    if not self.got[k] and not (o.done and o.done(job, k)) then
+    if not self.got[k] and not (o.skip and o.skip(job, k)) then
       pending[#pending + 1] = k
     end
   end
@@ -258,15 +268,15 @@ end
 ---
 --- jobs         a list of numbers, texts or tables of these, no two alike; a number n: 1 to n
 --- run(job, k)  does job k and gives what is to be kept: numbers, texts, booleans, lists and tables by name of these
---- results      path of a file with a line of JSON, {"job":, "result":, "rank":, "seconds":}, for each job that is done;
----              without it nothing outlasts the process
+--- results      path of a file with a line of JSON, {"job":, "result":, "rank":, "seconds":}, for each job that is
+---              done; without it nothing outlasts the process
 --- distributed  true: over the ranks of mpirun. All have the list at the end
---- done(job, k), keep(job, result, k)     of results that the script keeps itself, called on rank 0: is it there? And:
----              here it is. Of jobs that `done` says are done the list has nothing
+--- skip(job, k), keep(job, result, k)     of results that the script keeps itself, called on rank 0: is it there? And:
+---              here it is. Of jobs that are skipped the list has nothing
 --- progress     true for a line on standard error, or a file
 function jobs.jobs(given)
   local o = options.check("jobs", given, { jobs = options.any(), run = options.required "function",
-    results = options.optional "string", distributed = false, done = options.optional "function",
+    results = options.optional "string", distributed = false, skip = options.optional "function",
     keep = options.optional "function", progress = options.any(false) })
   local list = list_of(o.jobs)
   if o.results and not core.files then
@@ -274,7 +284,7 @@ function jobs.jobs(given)
   end
   local self = { list = list, texts = texts_of(list), run = o.run, results = o.results, keep = o.keep, failures = {},
     got = {}, team = ranks.team("jobs", o.distributed), root = core.generator(core.randint(0, 1 << 53, {}):item()) }
-  self.team:agree { #list .. " jobs", "seed " .. self.root:state()[1], table.unpack(self.texts, 1, math.min(#list, 100)) }
+  self.team:agree { #list .. " jobs", check_sum(self.texts), "seed " .. self.root:state()[1] }
   local first = self.team.rank == 0
   local pending = first and pending_of(self, o) or {}
   local bar <close> = progress.asked(first and o.progress, { total = #list, done = #list - #pending, label = "jobs" })

@@ -77,10 +77,12 @@ function methods:agree(what)
   end
 end
 
---- team:send(x, rank), team:receive(rank): a tensor.
+--- team:send(x, rank): a tensor.
 function methods:send(x, rank) -- luacheck: ignore self
   mpi.send(x, rank)
 end
+
+--- team:receive(rank): a tensor of that rank.
 function methods:receive(rank) -- luacheck: ignore self
   local x = mpi.receive(rank)
   return x

@@ -91,10 +91,13 @@ function work.islands()
 end
 
 function work.jobs()
-  local list = pn.jobs { jobs = 9, distributed = not alone, run = function(k) return { k, pn.rand({}):item() } end }
+  local list = pn.jobs { jobs = 9, distributed = not alone,
+    run = function(k) return { k, pn.rand({}):item() } end }
   for k, v in ipairs(list) do put("job %d %d %s", k, v[1], bits(v[2])) end
-  local sbc = pn.sbc(rows, { data = { y }, simulations = 10, draws = 9, distributed = not alone, results = arg[3] or os.tmpname(),
+  local path = os.tmpname()
+  local sbc = pn.sbc(rows, { data = { y }, simulations = 10, draws = 9, distributed = not alone, results = path,
     options = { warmup = 60, thin = 1 } })
+  os.remove(path)
   put("sbc %s", bits(sbc.ranks.mu, sbc.ranks.log_likelihood))
   put("next %s", bits(pn.rand { 2 }))
 end
@@ -119,6 +122,8 @@ function work.settings() pn.nuts(funnel, { chains = two and 5 or 4, distributed 
 function work.sizes() filter { islands = two and 3 or 6, exchange = 1 } end
 
 function work.models() pn.nuts(two and rows or funnel, { data = two and { y } or nil, distributed = true }) end
+
+function work.lists() pn.jobs { jobs = { "a", two and "b" or "c" }, run = type, distributed = true } end
 
 function work.data() pn.nuts(rows, { data = { two and y + 0.1 or y }, distributed = true }) end
 
@@ -166,6 +171,8 @@ pn.seed(6)
 work[what]()
 local text = table.concat(lines, "\n")
 if not alone then
-  for _, other in ipairs(pn.mpi.all_gather_values(text)) do assert(other == text, "the ranks have different results") end
+  for _, other in ipairs(pn.mpi.all_gather_values(text)) do
+    assert(other == text, "the ranks have different results")
+  end
 end
 if rank == size - 1 then print(text) end

@@ -39,6 +39,7 @@ describe("work over ranks", function()
       { "models", "rank 0 .*nuts: all ranks must do the same: rank 0 has the site 'v', rank 1 the site 'mu'" },
       { "data", "rank 0 .*nuts: all ranks must do the same: rank 0 has the log density .* rank 1 the log density" },
       { "scripts", "rank 0 .*: all ranks must do the same: rank 0 has .*, rank 1 islands = 3" },
+      { "lists", "rank 0 .*jobs: all ranks must do the same: rank 0 has jobs of check sum %x+, rank 1 jobs of" },
       { "few", "rank %d .*filter: islands must be a whole number .*3 .*got 2" },
       { "raise", "rank 1 .*shared_work.lua:%d+: no transition" },
       { "memory", "rank 1 .*out of memory" },

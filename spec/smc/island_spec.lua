@@ -52,7 +52,7 @@ describe("the evidence of islands", function()
   for _, exchange in ipairs { 0, 0.9, 1 } do
     it("is the Kalman filter's with exchange = " .. exchange, function()
       pn.seed(1)
-      local exchanges, means, n = 0, {}, 300
+      local exchanges, means, n = 0, {}, 200
       check_unbiased(function()
         local f = filter { exchange = exchange }
         local z = f:run(YS).log_evidence:item()
@@ -60,14 +60,14 @@ describe("the evidence of islands", function()
         means[#means + 1] = f:mean():item()
         helper.near(f:log_evidence():item(), z, 1e-12)
         return z
-      end, exact, n, 0.04)
+      end, exact, n, 0.05)
       local share = exchanges / n / (#YS - 1)
       assert(exchange == 0 and share == 0 or exchange == 1 and share == 1 or exchange == 0.9 and share > 0.2
         and share < 0.9, share)
       means = pn.tensor(means)
       local error = means:std():item() / math.sqrt(n)
       helper.within(means:mean(), mean, 6 * error + 0.02 * math.sqrt(variance)) -- a ratio: off by 1 / 48
-      assert(error < 0.02)
+      assert(error < 0.025)
     end)
   end
 
@@ -90,8 +90,9 @@ describe("the evidence of islands", function()
       return pn.smc.filter { num_particles = 5, islands = 6, exchange = 0.95, threshold = 0.7,
         prior = dist.categorical(pn.tensor(start)),
         transition = function(k) return dist.categorical(transition:take(1, k)) end,
-        observation = function(k) return dist.bernoulli(emission:take(1, k)) end }:run(pn.tensor(ys)).log_evidence:item()
-    end, math.log(total), 300, 0.03)
+        observation = function(k) return dist.bernoulli(emission:take(1, k)) end,
+      }:run(pn.tensor(ys)).log_evidence:item()
+    end, math.log(total), 200, 0.035)
   end)
 
   -- Islands that drew the same numbers would be one.
@@ -99,7 +100,7 @@ describe("the evidence of islands", function()
     pn.seed(3)
     local function spread(m) return check_unbiased(function()
       return filter { islands = m, exchange = 0.5 }:run(YS).log_evidence:item()
-    end, exact, 300, 0.08) end
+    end, exact, 150, 0.12) end
     local ratio = (spread(2) / spread(16)) ^ 2
     assert(ratio > 4 and ratio < 16, ratio) -- 8 where errors are small
   end)
@@ -114,8 +115,8 @@ describe("the evidence of islands", function()
       local ok, result = pcall(f.run, f, pn.ones { 3 })
       lost = lost + (ok and 0 or 1)
       return ok and result.log_evidence:item() or -math.huge
-    end, math.log(0.5), 400, 0.03)
-    assert(lost > 5 and lost < 60, lost) -- 25 expected
+    end, math.log(0.5), 300, 0.035)
+    assert(lost > 3 and lost < 45, lost) -- 19 expected
   end)
 
   it("is that of an SMC sampler's model", function()
@@ -131,7 +132,7 @@ describe("the evidence of islands", function()
       pn.seed(5)
       local o = { num_particles = 24, islands = 10, exchange = 0.95 }
       for key, value in pairs(settings) do o[key] = value end
-      local claimed, exchanges, mean_off, n = 0, 0, 0, 50
+      local claimed, exchanges, mean_off, n = 0, 0, 0, 30
       local sd = check_unbiased(function()
         local p = pn.smc.sample(normal, o)
         claimed = claimed + p.log_evidence.se / n
@@ -143,7 +144,7 @@ describe("the evidence of islands", function()
         end
         assert.same({ 1, o.islands * o.num_particles }, p.draws.mu:shape())
         return p.log_evidence.value
-      end, truth, n, 0.04)
+      end, truth, n, 0.05)
       assert(sd / claimed > 0.6 and sd / claimed < 1.6, sd / claimed)
       assert(exchanges > 10, exchanges)
       helper.within(mean_off, 0, 0.02)
@@ -180,7 +181,10 @@ describe("islands", function()
     pn.seed(8)
     local f = filter { num_particles = 400, exchange = 1,
       init = function(n) return { x = pn.randn { n } * math.sqrt(P0), pair = { pn.zeros { n, 2 } } } end,
-      step = function(s) return { x = s.x * A + pn.randn { s.x:size(1) } * Q, pair = { pn.zeros { s.x:size(1), 2 } } } end,
+      step = function(s)
+        local n = s.x:size(1)
+        return { x = s.x * A + pn.randn { n } * Q, pair = { pn.zeros { n, 2 } } }
+      end,
       log_weight = function(s, y) return dist.normal(s.x, R):log_prob(pn.full(s.x:shape(), y)) end }
     local _, mean, variance = kalman()
     local r = f:run(YS, { moments = true })

@@ -50,11 +50,12 @@ end
 --- `--name` alone makes true; give "" where a text may be missing. `quick` holds what other defaults --quick means. All
 --- scripts have --quick, --out (the folder for tables and pictures), --pictures (svg, png or pdf), --threads (1) and
 --- --check, which compares the tables of the run (with --show: of the results that are kept) with those on README.md
---- beside the script: experiment.compared. With --ranks, under mpirun -n 3 or more, runs are shared out over ranks (pn.jobs);
---- rank 0 reports.
+--- beside the script: experiment.compared. With --ranks, under mpirun -n 3 or more, runs are shared out over ranks
+--- (pn.jobs); rank 0 reports.
 function experiment.options(defaults, quick, args)
   io.stdout:setvbuf "line"
-  local option, given, i = { quick = false, out = ".", pictures = "svg", threads = 1, check = false, ranks = false }, {}, 1
+  local option, given, i = { quick = false, out = ".", pictures = "svg", threads = 1, check = false, ranks = false },
+    {}, 1
   for name, value in pairs(defaults) do option[name] = value end
   args = args or arg or {}
   while args[i] do
@@ -319,7 +320,7 @@ local function is_there(path, job) return #experiment.find(experiment.read(path)
 local function runs_over_ranks(o, path)
   assert(o.option.results ~= "", "--ranks needs a file of results")
   pn.jobs { jobs = o.jobs, distributed = true, run = function(job) return timed(o.run, job) end,
-    done = function(job) return is_there(path, job) end,
+    skip = function(job) return is_there(path, job) end,
     keep = function(job, record) kept(o, path, job, record) end }
 end
 

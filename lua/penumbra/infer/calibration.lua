@@ -480,10 +480,10 @@ end
 --- simulate     a function (k) -> table site -> value, list of data: draws parameters and data where the model cannot
 ---              (flat priors, factors, constraints); sampler functions then get the list
 --- level        0.99, of the bands
---- results      path of a file that the ranks of each simulation are added to: stopped, it goes on where it stood (with
----              the same seed: pn.help "penumbra.jobs")
---- distributed  true: simulations are shared out over the ranks of mpirun. With either of these each draws from a stream
----              of its own
+--- results      path of a file that the ranks of each simulation are added to: stopped, it goes on where it stood
+---              (with the same seed: pn.help "penumbra.jobs")
+--- distributed  true: simulations are shared out over the ranks of mpirun. With either of these each draws from a
+---              stream of its own
 --- progress     true for a line on standard error, or a file
 function calibration.sbc(m, given)
   local o = check("sbc", m, given, { sampler = options.any "nuts", level = 0.99,

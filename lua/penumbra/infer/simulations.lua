@@ -36,8 +36,8 @@ local function simulate_here(where, o, simulate)
   return list, names, ess
 end
 
---- all(where, o, state, simulate): a list of what simulate(k) gives first, ranks [quantities], the quantities' names, and
---- a list of effective sample sizes. state: of the default generator at the beginning.
+--- all(where, o, state, simulate): a list of what simulate(k) gives first, ranks [quantities], the quantities' names,
+--- and a list of effective sample sizes. state: of the default generator at the beginning.
 function simulations.all(where, o, state, simulate)
   if o.results or o.distributed then
     return simulate_jobs(o, state, simulate)

@@ -4,7 +4,8 @@
 ---
 --- With increments Z_t^i of islands i and weights W_i of sum 1, the evidence is prod_t sum_i W_i Z_t^i, and unbiased:
 --- an island is a particle of a model whose potential is its increment. Verge, Dubarry, Del Moral & Moulines 2015 (the
---- double bootstrap); Whiteley, Lee & Heine 2016 and Lee & Whiteley 2016 (exchange where the effective size asks for it).
+--- double bootstrap); Whiteley, Lee & Heine 2016 and Lee & Whiteley 2016 (exchange where the effective size asks for
+--- it).
 ---
 --- Every island draws from a stream of its own, so that the numbers do not depend on the rank where it stands: with
 --- distributed = true islands are shared out over the ranks of mpirun, and give the same bits as in one process. An
@@ -17,8 +18,6 @@ local ranks = require "penumbra.ranks"
 local recording = require "penumbra.autodiff.recording"
 
 local islands = {}
-
-local float64 = { dtype = "float64" }
 
 --- options: of a filter, for islands.
 islands.options = { islands = options.optional "number", exchange = options.optional "number", distributed = false }
