@@ -59,6 +59,7 @@ local members = {
   k_fold = "infer.k_fold",
   diagnose = "infer.diagnose",
   model = "infer.model",
+  jobs = "jobs",
 }
 -- of arrays, which are methods of tensors too
 local arrays = {

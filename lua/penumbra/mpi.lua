@@ -103,6 +103,15 @@ function mpi.abort(message)
   return linked("abort").abort(message)
 end
 
+--- fail(message): raises the message on all ranks, each of which must call it: where nothing catches it rank 0 alone
+--- tells it, and the job ends.
+function mpi.fail(message)
+  if type(message) ~= "string" then
+    core.error(("fail: message must be a string, got %s"):format(type(message)))
+  end
+  return linked("fail").fail(message)
+end
+
 --- barrier(): returns when all ranks have called it.
 function mpi.barrier() return linked("barrier").barrier() end
 

@@ -7,6 +7,7 @@
 ---     batch_shape    sizes of independent problems side by side, a list
 ---     count          how many of what the function makes
 ---     chains         how many chains run side by side
+---     islands        how many populations of particles stand side by side
 ---     warmup         steps before what counts: of a sampler's adaptation, of a rate that rises
 ---     lag            how many steps behind
 ---     outcomes       joint outcomes, how many at most are summed over one by one
@@ -27,6 +28,9 @@
 ---     validate, validate_every      a function that scores the model as it is, and how often it is asked
 ---     checkpoint, checkpoint_every, resume     a file that a run is kept in, how often, and whether to go on from it
 ---     on_step, on_epoch     functions that are called after each
+---     distributed    whether the work is shared out over the ranks of mpirun
+---     results        path of a file to which results are added as they come, and from which a run goes on
+---     exchange       the share of islands, by their effective sample size, at which whole ones are resampled
 ---     trace          whether what was found on the way is kept, step by step
 ---     progress       a line on the terminal: true, false, a file
 --- Learning

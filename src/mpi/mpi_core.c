@@ -341,8 +341,15 @@ static int l_abort(lua_State *L) {
   return 0;
 }
 
-static const luaL_Reg functions[] = {
-    {"rank", l_rank}, {"size", l_size}, {"timeout", l_timeout}, {"abort", l_abort}, {NULL, NULL}};
+/* fail(message): an error that all ranks raise; where nothing catches it rank 0 tells it */
+static int l_fail(lua_State *L) {
+  mpi_core_link *m = mpi_core_check(L, "fail");
+  m->shared_error = true;
+  return m->access->error(L, "%s", luaL_checkstring(L, 1));
+}
+
+static const luaL_Reg functions[] = {{"rank", l_rank},   {"size", l_size}, {"timeout", l_timeout},
+                                     {"abort", l_abort}, {"fail", l_fail}, {NULL, NULL}};
 
 PN_API int luaopen_penumbra_mpi_core(lua_State *L);
 int luaopen_penumbra_mpi_core(lua_State *L) {

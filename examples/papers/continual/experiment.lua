@@ -5,6 +5,8 @@ local pn = require "penumbra"
 
 local experiment = {}
 
+local muted = false -- a rank that does not report
+
 -- ---- the command line ----
 
 local function usage(option, message)
@@ -48,10 +50,12 @@ end
 --- `--name` alone makes true; give "" where a text may be missing. `quick` holds what other defaults --quick means. All
 --- scripts have --quick, --out (the folder for tables and pictures), --pictures (svg, png or pdf), --threads (1) and
 --- --check, which compares the tables of the run (with --show: of the results that are kept) with those on README.md
---- beside the script: experiment.compared.
+--- beside the script: experiment.compared. With --ranks, under mpirun -n 3 or more, runs are shared out over ranks
+--- (pn.jobs); rank 0 reports.
 function experiment.options(defaults, quick, args)
   io.stdout:setvbuf "line"
-  local option, given, i = { quick = false, out = ".", pictures = "svg", threads = 1, check = false }, {}, 1
+  local option, given, i = { quick = false, out = ".", pictures = "svg", threads = 1, check = false, ranks = false },
+    {}, 1
   for name, value in pairs(defaults) do option[name] = value end
   args = args or arg or {}
   while args[i] do
@@ -75,6 +79,7 @@ function experiment.options(defaults, quick, args)
   for name, value in pairs(given.quick and quick or {}) do option[name] = value end
   for name, value in pairs(given) do option[name] = value end
   if option.check then check_run(option, args) end
+  muted = option.ranks and pn.mpi.rank() > 0
   pn.threads(option.threads)
   return option
 end
@@ -166,6 +171,7 @@ end
 --- report(option, name): a function that writes a line, given as string.format wants it, to the terminal and to the
 --- file name.txt in the folder of the options, which starts empty.
 function experiment.report(option, name)
+  if muted then return function() end end
   local path = ("%s/%s.txt"):format(option.out, name)
   assert(io.open(path, "w")):close()
   return function(form, ...)
@@ -180,6 +186,7 @@ end
 
 --- picture(option, name, panels [, more]): pn.plot.save into the folder of the options, and a line that says so.
 function experiment.picture(option, name, panels, more)
+  if muted then return end
   local saved, message = pn.plot.save(("%s/%s.%s"):format(option.out, name, option.pictures), panels, more)
   print(saved and "wrote " .. saved or "no picture: " .. message)
 end
@@ -292,25 +299,44 @@ local function finder(list)
   end
 end
 
+-- A job done and its line added to the file.
+local function kept(o, path, job, record)
+  for name, value in pairs(job) do record[name] = value end
+  local file = assert(io.open(path, "a"))
+  file:write(line_of(record, o.order), "\n")
+  file:close()
+end
+
+local function timed(run, job)
+  local began = os.time()
+  local record = run(job)
+  record.minutes = (os.time() - began) / 60
+  return record
+end
+
+local function is_there(path, job) return #experiment.find(experiment.read(path), job) > 0 end
+
+-- The same over ranks: rank 0 hands the jobs out and writes.
+local function runs_over_ranks(o, path)
+  assert(o.option.results ~= "", "--ranks needs a file of results")
+  pn.jobs { jobs = o.jobs, distributed = true, run = function(job) return timed(o.run, job) end,
+    skip = function(job) return is_there(path, job) end,
+    keep = function(job, record) kept(o, path, job, record) end }
+end
+
 --- runs{option = options, jobs = list of tables, run = function, order = names}: calls run(job) for each job of which
 --- the file option.results has no line yet and appends one, the job's values and those of the table that run returns.
 --- Stopped, it goes on where it stood. option.part "2/3": of three processes on one file the second, which takes every
---- third job; option.show: nothing is run; option.results "": no file is kept. Returns all runs of these jobs.
+--- third job; option.ranks: over the ranks of mpirun; option.show: nothing is run; option.results "": no file is kept.
+--- Returns all runs of these jobs.
 function experiment.runs(o)
   local mine, parts = tostring(o.option.part):match "^(%d+)/(%d+)$"
   assert(mine, "part must be as 1/2")
   local path = o.option.results ~= "" and o.option.results or os.tmpname()
   local known, all = {}, {}
-  for k, job in ipairs(o.option.show and {} or o.jobs) do
-    if (k - mine) % parts == 0 and #experiment.find(experiment.read(path), job) == 0 then
-      local began = os.time()
-      local record = o.run(job)
-      for name, value in pairs(job) do record[name] = value end
-      record.minutes = (os.time() - began) / 60
-      local file = assert(io.open(path, "a"))
-      file:write(line_of(record, o.order), "\n")
-      file:close()
-    end
+  if o.option.ranks and not o.option.show then runs_over_ranks(o, path) end
+  for k, job in ipairs((o.option.show or o.option.ranks) and {} or o.jobs) do
+    if (k - mine) % parts == 0 and not is_there(path, job) then kept(o, path, job, timed(o.run, job)) end
   end
   local list = experiment.read(path)
   if o.option.results == "" then os.remove(path) end

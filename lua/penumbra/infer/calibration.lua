@@ -23,10 +23,10 @@ local at_draws = require "penumbra.infer.at_draws"
 local log_weights = require "penumbra.infer.log_weights"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
-local progress = require "penumbra.progress"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
 local nuts = require "penumbra.infer.nuts"
+local simulations = require "penumbra.infer.simulations"
 local svi = require "penumbra.infer.svi"
 local uniformity = require "penumbra.infer.uniformity"
 local plot = require "penumbra.plot"
@@ -284,7 +284,8 @@ local function ranks_of(truth, draws)
 end
 
 local common = { data = options.optional "table", simulations = 200, draws = 99, simulate = options.optional "function",
-  options = options.optional "table", progress = options.any(false) }
+  options = options.optional "table", progress = options.any(false), distributed = false,
+  results = options.optional "string" }
 
 -- One simulation: ranks [quantities] and the quantities' names.
 local function simulate_once(where, m, o, k, joint, sampler)
@@ -303,19 +304,14 @@ end
 local function simulate_all(where, m, o, sampler)
   local state, start = core.rng_state(), core.clock()
   local joint = { args = model.packed(o.data) }
-  local list, names, ess = {}, nil, {}
+  local list, names, ess
   recording.on(function()
-    local bar <close> = progress.asked(o.progress, { total = o.simulations, label = where })
     if not o.simulate then
       joint.latent, joint.observed = explore(where, m, joint.args)
       joint.rows = draw_joint(m, joint.args, joint.latent, joint.observed, o.simulations)
     end
-    for k = 1, o.simulations do
-      list[k], names, ess[#ess + 1] = simulate_once(where, m, o, k, joint, sampler)
-      if bar then
-        bar:step(1, "", "simulating")
-      end
-    end
+    local function simulate(k) return simulate_once(where, m, o, k, joint, sampler) end
+    list, names, ess = simulations.all(where, o, state, simulate)
   end)
   table.sort(ess)
   local table_of, columns = core.stack(list, 2), {}
@@ -484,6 +480,10 @@ end
 --- simulate     a function (k) -> table site -> value, list of data: draws parameters and data where the model cannot
 ---              (flat priors, factors, constraints); sampler functions then get the list
 --- level        0.99, of the bands
+--- results      path of a file that the ranks of each simulation are added to: stopped, it goes on where it stood
+---              (with the same seed: pn.help "penumbra.jobs")
+--- distributed  true: simulations are shared out over the ranks of mpirun. With either of these each draws from a
+---              stream of its own
 --- progress     true for a line on standard error, or a file
 function calibration.sbc(m, given)
   local o = check("sbc", m, given, { sampler = options.any "nuts", level = 0.99,

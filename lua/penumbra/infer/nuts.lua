@@ -11,6 +11,7 @@ local core = require "penumbra.core"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
 local progress = require "penumbra.progress"
+local ranks = require "penumbra.ranks"
 local target = require "penumbra.infer.target"
 local model = require "penumbra.infer.model"
 
@@ -21,7 +22,7 @@ local LOOK = 0.1 -- seconds between two looks at the progress line
 local common_options = { data = options.optional "table", chains = 4, warmup = options.optional "number", draws = 1000,
   metric = options.choice("low_rank", "diagonal", "dense"), estimator = options.choice("fisher", "stan"),
   schedule = options.choice("overlapping", "stan"), target_accept = 0.8, init = options.any(false), radius = 2,
-  generator = options.optional(), progress = options.optional() }
+  generator = options.optional(), progress = options.optional(), distributed = false }
 
 local nuts_options = options.merged(common_options, { max_depth = 10 })
 local hmc_options = options.merged(common_options, { steps = options.required "number" })
@@ -53,6 +54,55 @@ local function refuse_dense(where, given)
   end
 end
 
+-- All iterations; a bar moves with the chains of this process.
+local function run(where, sampler, o, team)
+  local bar <close> = progress.asked(not (team and team.rank > 0) and o.progress,
+    { total = sampler:warmup() + o.draws, label = where })
+  local block = bar and 1 or math.maxinteger
+  while not sampler:finished() do
+    local before = sampler:iteration()
+    local began = core.clock()
+    sampler:run(block)
+    if sampler:halted() then
+      sampler:judge(team:gather(sampler:windows(), o.chains))
+    end
+    block = bar and core.clock() - began < LOOK / 2 and block * 2 or block
+    if bar then
+      bar.total = sampler:warmup() + o.draws
+      bar:step(sampler:iteration() - before, "", before < sampler:warmup() and "warm-up" or "sampling")
+    end
+  end
+end
+
+-- A sampler of all chains, or of those of this rank.
+local function sampler_of(where, o, settings, gradient, init, team)
+  if not team then
+    return core.new_sampler(gradient, settings, init, o.generator)
+  end
+  local first, last = team:share(o.chains)
+  if last < first then
+    core.error(("%s: distributed chains must be at least as many as ranks, got %d for %d"):format(where, o.chains,
+      team.size))
+  end
+  settings.chains = last - first + 1
+  return core.new_sampler(gradient, settings, init and init:slice(1, first, last), o.generator, first - 1)
+end
+
+-- Do all ranks sample the same, with generators that stand alike?
+local function agree(team, t, o, settings)
+  local words = {}
+  for key, value in pairs(settings) do
+    words[#words + 1] = key .. " = " .. tostring(value)
+  end
+  table.sort(words)
+  for _, entry in ipairs(t.layout) do
+    words[#words + 1] = ("the site '%s'"):format(entry.name)
+  end
+  words[#words + 1] = t.size .. " unconstrained numbers"
+  words[#words + 1] = "seed and draws " .. table.concat(o.generator and o.generator:state() or core.rng_state(), ", ")
+  team:agree(words)
+end
+
 local function sample(where, m, o, more)
   if not model.is(m) then
     core.error(("%s: needs a model (pn.model), got %s"):format(where, type(m)))
@@ -62,39 +112,38 @@ local function sample(where, m, o, more)
     is_whole(where, "warmup", o.warmup, 0)
   end
   is_whole(where, "draws", o.draws, 4)
+  local team = o.distributed and ranks.team(where, true) or nil
   local args = model.packed(o.data)
   local t = target.new(m, args, o.generator, true):repeated()
-  local gradient = t:compiled_gradient()
-  local init = start_of(o, t, gradient)
-  if init then
-    gradient(init[1])
-  else
-    t:from_start(gradient, o.radius, o.generator)
-  end
-  local clock = core.clock()
   local settings = { chains = o.chains, warmup = o.warmup == 0 and -1 or o.warmup, draws = o.draws, metric = o.metric,
     estimator = o.estimator, schedule = o.schedule, target_accept = o.target_accept, radius = o.radius }
   for key, value in pairs(more) do
     settings[key] = value
   end
-  local sampler = core.new_sampler(gradient, settings, init, o.generator)
-  do
-    local bar <close> = progress.asked(o.progress, { total = sampler:warmup() + o.draws, label = where })
-    local block = bar and 1 or math.maxinteger
-    while not sampler:finished() do
-      local before = sampler:iteration()
-      local began = core.clock()
-      sampler:run(block)
-      block = bar and core.clock() - began < LOOK / 2 and block * 2 or block
-      if bar then
-        bar.total = sampler:warmup() + o.draws
-        bar:step(sampler:iteration() - before, "", before < sampler:warmup() and "warm-up" or "sampling")
-      end
-    end
+  if team then
+    agree(team, t, o, settings)
   end
-  return posterior.new { model = m, args = args, target = t, unconstrained = sampler:draws(),
-    statistics = sampler:statistics(), warmup = sampler:warmup(), gradients = sampler:gradients(),
-    seconds = core.clock() - clock, max_depth = more.max_depth }
+  local gradient = t:compiled_gradient()
+  local init = start_of(o, t, gradient)
+  local density
+  if init then
+    density = gradient(init[1])
+  else
+    density = t:from_start(gradient, o.radius, o.generator)
+  end
+  if team then -- (to six digits: processors round differently)
+    team:agree { ("the log density %.6g at the start: the same data?"):format(density:item()) }
+  end
+  local clock = core.clock()
+  local sampler = sampler_of(where, o, settings, gradient, init, team)
+  run(where, sampler, o, team)
+  local draws, statistics, gradients = sampler:draws(), sampler:statistics(), sampler:gradients()
+  if team then
+    draws, statistics = team:gather(draws, o.chains), team:gather(statistics, o.chains)
+    gradients = team:sum(gradients)
+  end
+  return posterior.new { model = m, args = args, target = t, unconstrained = draws, statistics = statistics,
+    warmup = sampler:warmup(), gradients = gradients, seconds = core.clock() - clock, max_depth = more.max_depth }
 end
 
 --- nuts(model, options) -> a posterior (pn.help "penumbra.infer.posterior"): the no-U-turn sampler.
@@ -114,6 +163,8 @@ end
 --- max_depth      10: trajectories of at most 2^10 - 1 leapfrogs
 --- init           table site -> value from which all chains start; else uniform on (-radius, radius) in the
 ---                unconstrained space, radius = 2, until the density is positive
+--- distributed    true: chains are shared out over the ranks of mpirun, their windows judged together. All ranks have
+---                the posterior, to the bit that of one process; they must be given the same data and seed
 --- generator      a pn.generator
 --- progress       true for a line on standard error, or a file; at the prompt true unless said otherwise
 ---

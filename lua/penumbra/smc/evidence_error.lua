@@ -13,15 +13,17 @@ local function by_ancestor(self, family, apart)
   return core.zeros({ self.n }, float64):scatter_add(1, family, apart)
 end
 
---- account:add(log_w): takes in the log-weights [N] of a level. Gives the log of their mean.
+--- account:add(log_w [, log_share]): takes in the log-weights [N] of a level, of particles that count alike or as
+--- their shares of sum 1. Gives the log of their mean.
 ---
---- The error of the log evidence is the sum over levels t of e_t = sum_i (w_i / mean w - 1) / N, in which particles
+--- The error of the log evidence is the sum over levels t of e_t = sum_i share_i (w_i / mean w - 1), in which particles
 --- with a common ancestor at the level before, sum by sum, are independent draws. Its variance is that of the e_t and
 --- twice their covariances with those of up to LAG levels before, by sums over common ancestors (the variance
 --- estimators of Lee & Whiteley 2018 and Olsson & Douc 2019 in their simplest form).
-function methods:add(log_w)
-  local log_mean = log_w:logsumexp(1):item() - math.log(self.n)
-  local apart = ((log_w - log_mean):exp() - 1) / self.n
+function methods:add(log_w, log_share)
+  local log_mean = log_share and (log_w + log_share):logsumexp(1):item() or log_w:logsumexp(1):item() - math.log(self.n)
+  local apart = (log_w - log_mean):exp() - 1
+  apart = log_share and apart * log_share:exp() or apart / self.n
   local own = self.families[1] and by_ancestor(self, self.families[1], apart) or apart
   self.variance = self.variance + own:square():sum():item()
   for lag, earlier in ipairs(self.sums) do

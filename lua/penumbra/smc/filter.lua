@@ -9,6 +9,7 @@ local online = require "penumbra.smc.online"
 local options = require "penumbra.options"
 local scan_filter = require "penumbra.smc.scan_filter"
 local smoothed_paths = require "penumbra.smc.smoothed_paths"
+local islands = require "penumbra.smc.islands"
 local two_filter = require "penumbra.smc.two_filter"
 
 local filter = {}
@@ -267,6 +268,25 @@ function class:__tostring()
   return ("filter of %d particles at t = %d"):format(self.machine.num_particles, self.machine:steps())
 end
 
+-- A filter of a model that filter_model has read; of the machine's options those of `set` in place of o's.
+local function one(model, o, set)
+  local of_machine = {}
+  for name in pairs(machine.options) do
+    of_machine[name] = o[name]
+  end
+  of_machine.generator = nil
+  for name, value in pairs(set) do
+    of_machine[name] = value
+  end
+  local s = machine.new(of_machine)
+  if s.by_transport and o.lookahead then
+    core.error "filter: lookahead needs ancestors, which gradient = 'transport' does not have"
+  end
+  local shape = { s.num_particles, table.unpack(s.batch_shape) }
+  return setmetatable({ machine = s, model = model, shape = shape, lookahead = o.lookahead,
+    generator = of_machine.generator, of_machine = of_machine }, class)
+end
+
 --- filter{init =, step =, log_weight =, num_particles =, ...}: a particle filter. A model is written in one of two
 --- ways.
 ---
@@ -292,6 +312,14 @@ end
 ---
 --- exact_filter(system) is the same for a linear Gaussian system.
 ---
+--- islands                    M: so many filters of num_particles each, whose weights follow their evidence; whole
+---                            islands are resampled where the effective sample size of these is at most exchange (0.5)
+---                            M. What a function of the model draws it draws from the default generator. observe, run,
+---                            mean, variance, log_evidence, reset are the methods: pn.help "penumbra.smc.islands"
+---
+--- distributed                true: the islands (one for each rank unless given) are shared out over the ranks of
+---                            mpirun; all ranks have the results, which are the same bits for any number of them
+---
 --- Other options as pn.smc has them; with history = true states are kept for filter.machine:paths(). t counts from 1.
 ---
 --- filter(model, {data =, values =, num_particles =, ...}) filters with a pn.model written with m:scan
@@ -300,19 +328,13 @@ function filter.filter(given, more)
   if models.is(given) then
     return scan_filter.run(given, more)
   end
-  local o = options.check("filter", given, options.merged(machine.options, filter_model.options))
+  local o = options.check("filter", given, options.merged(machine.options, filter_model.options, islands.options))
   local model = filter_model.read(o)
-  local of_machine = {}
-  for name in pairs(machine.options) do
-    of_machine[name] = o[name]
+  local team = islands.team("filter", o)
+  if team then
+    return islands.new(team, function() return one(model, o, { degenerate = "zero", trace = false }) end, o)
   end
-  local s = machine.new(of_machine)
-  if s.by_transport and o.lookahead then
-    core.error "filter: lookahead needs ancestors, which gradient = 'transport' does not have"
-  end
-  local shape = { s.num_particles, table.unpack(s.batch_shape) }
-  return setmetatable({ machine = s, model = model, shape = shape, lookahead = o.lookahead, generator = o.generator,
-    of_machine = of_machine }, class)
+  return one(model, o, { generator = o.generator })
 end
 
 local OF_EXACT = { initial_mean = "mean", initial_cov = "cov", transition = "a", transition_offset = "b",

@@ -19,6 +19,8 @@
 -- help: pn.smc
 local core = require "penumbra.core"
 local evidence_error = require "penumbra.smc.evidence_error"
+local island_sampler = require "penumbra.smc.island_sampler"
+local islands = require "penumbra.smc.islands"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
@@ -467,7 +469,8 @@ end
 local sample_options = { data = options.optional "table", num_particles = 1000, threshold = 0.5,
   by = options.choice("temperature", "data"),
   start = options.any "prior", scale = 2, kernel = options.choice("random_walk", "hmc"), max_moves = 100, mixing = 0.9,
-  waste_free = options.optional "number", generator = options.optional(), progress = options.optional() }
+  waste_free = options.optional "number", generator = options.optional(), progress = options.optional(),
+  islands = options.optional "number", exchange = options.optional "number", distributed = false }
 
 local function check_options(o)
   options.whole("sample", "num_particles", o.num_particles, 4)
@@ -484,6 +487,9 @@ local function check_options(o)
       core.error(("sample: num_particles must be a multiple of the length of chains, waste_free = %d, got %d"):format(
         o.waste_free, o.num_particles))
     end
+  end
+  if o.islands and o.by == "data" then
+    core.error "sample: islands climb by = 'temperature'"
   end
 end
 
@@ -532,6 +538,10 @@ end
 ---                1 - mixing, at most max_moves (100) times
 --- waste_free     length of chains: num_particles / waste_free particles are resampled, and all states of the chains
 ---                from them are particles
+--- islands        M: so many populations of num_particles each on one ladder of temperatures; whole ones are resampled
+---                where the effective sample size of their weights is at most exchange (0.5) M, and at the end
+--- distributed    true: islands (one for each rank unless given) are shared out over the ranks of mpirun; all ranks
+---                have the posterior, the same bits for any number of them
 --- generator      a pn.generator
 --- progress       true for a line on standard error, or a file; at the prompt true unless said otherwise
 ---
@@ -541,13 +551,15 @@ function tempering.sample(m, given)
   if not model.is(m) then
     core.error(("sample: needs a model (pn.model), got %s"):format(type(m)))
   end
+  local team = islands.team("sample", o)
   check_options(o)
   local clock, args = core.clock(), model.packed(o.data)
   local t = target.new(m, args, o.generator, true):repeated "sample"
   local self = { target = t, size = t.size, n = o.num_particles, threshold = o.threshold, mixing = o.mixing,
     max_moves = o.max_moves, waste_free = o.waste_free or false, kernel = kernels[o.kernel],
     generator = o.generator, start = start_of(o, t) or false, values = false, gradients = false,
-    account = evidence_error.new(o.num_particles),
+    account = evidence_error.new(o.num_particles * (o.islands or 1)), count = o.islands, team = team,
+    first_particles = first_particles, rejuvenated = rejuvenated, largest_power = largest_power,
     by_data = o.by == "data", next_level = ladders[o.by], cumulated = {}, log_evidence = 0 }
   if self.by_data and self.start then
     core.error "sample: by = 'data' starts from the prior"
@@ -560,9 +572,13 @@ function tempering.sample(m, given)
       function(z) return core.concatenate({ core.ones({ 1 }, float64), z }, 1) end)
   end
   local particles, ladder = recording.off(function()
-    local bar <close> = progress.asked(o.progress, { total = 100, label = "sample" })
+    local bar <close> = progress.asked(not (team and team.rank > 0) and o.progress, { total = 100, label = "sample" })
+    if team then
+      return island_sampler.climb(self, o, bar)
+    end
     return climb(self, first_particles(self), bar)
   end)
+  self.n = self.n * (o.islands or 1)
   return posterior_of(self, m, args, particles, ladder, core.clock() - clock)
 end
 

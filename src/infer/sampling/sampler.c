@@ -28,6 +28,8 @@ struct pn_sampler {
   pni_adaptation_plan plan;
   int warmup; /* iterations; plan.most at most */
   int look;   /* the iteration at which more may be added, 0: none */
+  int first;  /* number of the first chain */
+  bool part;  /* do other processes have chains, too? */
   int64_t n;
   int64_t room; /* numbers in a chain's memory */
   chain *chain;
@@ -162,7 +164,7 @@ static pn_status make_chains(pn_context *c, pn_sampler *s, const pni_density *d,
   for (int k = 0; k < s->set.chains; k++) {
     chain *q = &s->chain[k];
     lay_out(s, q);
-    q->h.rng = pni_philox_split(&root, (uint64_t)k);
+    q->h.rng = pni_philox_split(&root, (uint64_t)(s->first + k));
     if (open_chain(c, d, q) || find_start(c, s, q, start ? start + k * s->n : NULL)) return c->status;
   }
   return PN_OK;
@@ -177,8 +179,8 @@ static pn_status check_start(pn_context *c, const pn_sampler *s, const pn_tensor
                   pni_shape_text(start->ndim, start->shape, got));
 }
 
-pn_sampler *pni_sampler_new(pn_context *c, const pni_density *d, int64_t n, const pn_sampler_config *config,
-                            pn_tensor *start, pn_rng *rng) {
+static pn_sampler *make(pn_context *c, const pni_density *d, int64_t n, const pn_sampler_config *config, int first,
+                        pn_tensor *start, pn_rng *rng) {
   if (pni_failed(c) || pni_refuse_capture(c, "a sampler", "run it outside")) return NULL;
   pn_sampler *s = pni_calloc(c, sizeof *s);
   if (!s) return NULL;
@@ -186,6 +188,8 @@ pn_sampler *pni_sampler_new(pn_context *c, const pni_density *d, int64_t n, cons
   pni_object_born(c);
   if (read_config(c, config, &s->set) == PN_OK) {
     s->n = n;
+    s->part = first >= 0;
+    s->first = first >= 0 ? first : 0;
     plan_warmup(s);
     s->room = room_of(s);
     s->chain = pni_failed(c) ? NULL : pni_calloc_array(c, s->set.chains, sizeof *s->chain);
@@ -199,15 +203,30 @@ pn_sampler *pni_sampler_new(pn_context *c, const pni_density *d, int64_t n, cons
   return NULL;
 }
 
-pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, pn_tensor *start,
-                           pn_rng *rng) {
+pn_sampler *pni_sampler_new(pn_context *c, const pni_density *d, int64_t n, const pn_sampler_config *config,
+                            pn_tensor *start, pn_rng *rng) {
+  return make(c, d, n, config, -1, start, rng);
+}
+
+static pn_sampler *of_plan(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, int first,
+                           pn_tensor *start, pn_rng *rng) {
   if (!PNI_GIVEN(c, "sampler_new", plan)) return NULL;
   int64_t n = pni_density_size(plan);
   if (!n) {
     pni_fail(c, PN_SHAPE, "sampler: the plan must give a log density [1] and its gradient [n] at z [n], all float64");
     return NULL;
   }
-  return pni_sampler_new(c, &(pni_density){.plan = (pn_plan *)plan}, n, config, start, rng);
+  return make(c, &(pni_density){.plan = (pn_plan *)plan}, n, config, first, start, rng);
+}
+
+pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, pn_tensor *start,
+                           pn_rng *rng) {
+  return of_plan(c, plan, config, -1, start, rng);
+}
+
+pn_sampler *pni_sampler_new_part(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, int first,
+                                 pn_tensor *start, pn_rng *rng) {
+  return of_plan(c, plan, config, first > 0 ? first : 0, start, rng);
 }
 
 void pn_sampler_free(pn_sampler *s) {
@@ -316,33 +335,74 @@ static double half_of(const pni_window *w, int later, int64_t i, double *mean, d
   return n;
 }
 
-/* Split R-hat of number i over the chains' windows, those of unequal length weighed alike. */
-static double r_hat(const pn_sampler *s, int64_t i) {
-  int halves = 2 * s->set.chains;
-  double sum = 0, within = 0, between = 0, mean, square, length = 0;
-  for (int k = 0; k < halves; k++) {
-    double n = half_of(&s->chain[k / 2].adaptation.draws, k % 2, i, &mean, &square);
-    if (!(n >= 2)) return INFINITY;
-    sum += mean / halves;
-    within += square / (n - 1) / halves;
-    length += n / halves;
+/* Of the halves of the chains' windows: count, means [n], sums of squares [n] each. */
+static void take_windows(const pn_sampler *s, double *out) {
+  for (int k = 0; k < 2 * s->set.chains; k++, out += 1 + 2 * s->n)
+    for (int64_t i = 0; i < s->n; i++)
+      out[0] = half_of(&s->chain[k / 2].adaptation.draws, k % 2, i, out + 1 + i, out + 1 + s->n + i);
+}
+
+/* Split R-hat of number i over halves of windows, those of unequal length weighed alike. */
+static double r_hat(const double *windows, int64_t halves, int64_t n, int64_t i) {
+  double sum = 0, within = 0, between = 0, length = 0, count = (double)halves;
+  for (int64_t k = 0; k < halves; k++) {
+    const double *w = windows + k * (1 + 2 * n);
+    if (!(w[0] >= 2)) return INFINITY;
+    sum += w[1 + i] / count;
+    within += w[1 + n + i] / (w[0] - 1) / count;
+    length += w[0] / count;
   }
-  for (int k = 0; k < halves; k++) {
-    half_of(&s->chain[k / 2].adaptation.draws, k % 2, i, &mean, &square);
-    between += (mean - sum) * (mean - sum) / (halves - 1);
+  for (int64_t k = 0; k < halves; k++) {
+    double mean = windows[k * (1 + 2 * n) + 1 + i];
+    between += (mean - sum) * (mean - sum) / (count - 1);
   }
   return sqrt((length - 1) / length + between / within);
 }
 
 /* All chains have come to s->look: is the warm-up to be longer? */
-static void look(pn_sampler *s) {
+static void judge(pn_sampler *s, const double *windows, int64_t halves) {
   bool agree = true;
-  for (int64_t i = 0; i < s->n; i++) agree &= r_hat(s, i) < AGREEMENT;
+  for (int64_t i = 0; i < s->n; i++) agree &= r_hat(windows, halves, s->n, i) < AGREEMENT;
   s->look = 0;
   if (agree) return;
   s->warmup += s->plan.warmup;
   for (int k = 0; k < s->set.chains; k++) pni_adaptation_extend(&s->chain[k].adaptation, s->plan.warmup);
   if (s->warmup < s->plan.most) s->look = pni_adaptation_settled(&s->chain->adaptation);
+}
+
+static pn_status look(pn_context *c, pn_sampler *s) {
+  int64_t halves = 2 * s->set.chains, room = pni_times(halves, 1 + 2 * s->n);
+  double *windows = pni_alloc_array(c, room, sizeof *windows);
+  if (!windows) return c->status;
+  take_windows(s, windows);
+  judge(s, windows, halves);
+  pni_free(c, windows, (size_t)room * sizeof *windows);
+  return PN_OK;
+}
+
+static bool at_look(const pn_sampler *s) { return s->look && pn_sampler_iteration(s) == s->look; }
+
+bool pni_sampler_halted(const pn_sampler *s) { return s->part && at_look(s); }
+
+pn_tensor *pni_sampler_windows(pn_context *c, const pn_sampler *s) {
+  pni_spec spec = {.dtype = PN_FLOAT64, .ndim = 2, .shape = {2 * (int64_t)s->set.chains, 1 + 2 * s->n}};
+  pn_tensor *t = pni_failed(c) ? NULL : pni_scoped(c, pni_tensor_new(c, &spec));
+  if (t) take_windows(s, pni_data(t));
+  return t;
+}
+
+pn_status pni_sampler_judge(pn_context *c, pn_sampler *s, pn_tensor *windows) {
+  char got[160];
+  if (pni_failed(c)) return c->status;
+  if (!pni_sampler_halted(s)) return pni_fail(c, PN_STATE, "sampler: no windows are to be judged now");
+  if (windows->dtype != PN_FLOAT64 || windows->ndim != 2 || windows->shape[0] < 2 * s->set.chains ||
+      windows->shape[1] != 1 + 2 * s->n)
+    return pni_fail(c, PN_SHAPE, "sampler: windows must be float64 [2 chains, %lld], got %s", (long long)(1 + 2 * s->n),
+                    pni_shape_text(windows->ndim, windows->shape, got));
+  pn_tensor *x = pni_contiguous(c, windows);
+  if (x) judge(s, pni_data(x), x->shape[0]);
+  pn_tensor_unref(x);
+  return c->status;
 }
 
 pn_status pn_sampler_run(pn_context *c, pn_sampler *s, int n) {
@@ -353,7 +413,8 @@ pn_status pn_sampler_run(pn_context *c, pn_sampler *s, int n) {
     int end = s->warmup + s->set.draws;
     again = s->look && s->look < until;
     if (run_until(c, s, again ? s->look : until < end ? until : end)) return c->status;
-    if (s->look && pn_sampler_iteration(s) == s->look) look(s);
+    if (pni_sampler_halted(s)) return PN_OK;
+    if (at_look(s) && look(c, s)) return c->status;
   }
   return PN_OK;
 }

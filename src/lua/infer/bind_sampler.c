@@ -4,6 +4,7 @@
 */
 #include <limits.h>
 #include <string.h>
+#include "../../infer/sampling/sampler.h"
 #include "../message.h"
 #include "../penumbra_lua.h"
 
@@ -55,10 +56,11 @@ static double number_of(lua_State *L, int table, int field) {
 /* NaN is out of range as well. */
 static int whole(double v) { return v > 1e9 ? 1000000000 : v > -1e9 ? (int)v : -1000000000; }
 
-/* new_sampler(compiled, options, start, generator) */
+/* new_sampler(compiled, options, start, generator [, first]): first: the chains from this number on, 0-based, of a
+ * sampler that stands in several processes */
 static int l_new(lua_State *L) {
   pn_context *c = pni_lua_context(L);
-  lua_settop(L, 4);
+  lua_settop(L, 5);
   pn_plan *plan = pni_check_plan(L, 1);
   pni_check_plain_options(L, 2, "sampler", fields);
   double v[11];
@@ -69,7 +71,8 @@ static int l_new(lua_State *L) {
   pn_rng *rng = pni_check_rng(L, 4);
   box *b = pni_new_object(L, &kind);
   size_t mark = pn_scope_open(c);
-  b->s = pn_sampler_new(c, plan, &config, start, rng);
+  b->s = lua_isnil(L, 5) ? pn_sampler_new(c, plan, &config, start, rng)
+                         : pni_sampler_new_part(c, plan, &config, whole(lua_tonumber(L, 5)), start, rng);
   pn_scope_close(c, mark);
   return b->s ? 1 : pni_raise(L, c);
 }
@@ -82,6 +85,13 @@ static int l_run(lua_State *L) {
   return pn_sampler_run(c, s, n > INT_MAX ? INT_MAX : n < 0 ? 0 : (int)n) ? pni_raise(L, c) : 0;
 }
 
+/* s:judge(windows): s:halted() no more */
+static int l_judge(lua_State *L) {
+  pn_sampler *s = self(L);
+  return pni_sampler_judge(pni_lua_context(L), s, pni_check_tensor(L, 2)) ? pni_raise(L, pni_lua_context(L)) : 0;
+}
+
+static int l_halted(lua_State *L) { return lua_pushboolean(L, pni_sampler_halted(self(L))), 1; }
 static int l_finished(lua_State *L) { return lua_pushboolean(L, pn_sampler_finished(self(L))), 1; }
 static int l_iteration(lua_State *L) { return lua_pushinteger(L, pn_sampler_iteration(self(L))), 1; }
 static int l_warmup(lua_State *L) { return lua_pushinteger(L, pn_sampler_warmup(self(L))), 1; }
@@ -102,15 +112,21 @@ static int l_metric(lua_State *L) {
   PNI_RETURN(L, pni_lua_context(L), pn_sampler_metric(pni_lua_context(L), s));
 }
 
+static int l_windows(lua_State *L) {
+  pn_sampler *s = self(L);
+  PNI_RETURN(L, pni_lua_context(L), pni_sampler_windows(pni_lua_context(L), s));
+}
+
 /* draws_summary(draws [chains, draws, m]) -> [m, 9] */
 static int l_summary(lua_State *L) {
   pn_tensor *draws = pni_check_tensor(L, 1);
   PNI_RETURN(L, pni_lua_context(L), pn_draws_summary(pni_lua_context(L), draws));
 }
 
-static const luaL_Reg methods[] = {{"run", l_run},       {"finished", l_finished},     {"iteration", l_iteration},
-                                   {"draws", l_draws},   {"statistics", l_statistics}, {"metric", l_metric},
-                                   {"warmup", l_warmup}, {"gradients", l_gradients},   {NULL, NULL}};
+static const luaL_Reg methods[] = {{"run", l_run},         {"finished", l_finished},     {"iteration", l_iteration},
+                                   {"draws", l_draws},     {"statistics", l_statistics}, {"metric", l_metric},
+                                   {"warmup", l_warmup},   {"gradients", l_gradients},   {"halted", l_halted},
+                                   {"windows", l_windows}, {"judge", l_judge},           {NULL, NULL}};
 
 void pni_open_sampler(lua_State *L) {
   lua_pushcfunction(L, l_new);

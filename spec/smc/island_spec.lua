@@ -1,0 +1,212 @@
+--- Islands of particles in one process: filters against the Kalman filter and an enumerated hidden Markov chain, SMC
+--- samplers against closed forms. (spec/mpi has them on several ranks.)
+local pn = require "penumbra"
+local helper = require "spec.helper"
+local islands = require "penumbra.smc.islands"
+local dist = pn.dist
+
+-- x' = a x + N(0, q^2), y = x + N(0, r^2), the second observation missing.
+local A, Q, R, P0 = 0.9, 0.5, 0.8, 1
+local YS = { 0.9, false, -0.4, 0.6, 1.3, 0.3 }
+
+local function kalman()
+  local one, total = pn.eye(1), 0
+  local m, P = pn.zeros { 1 }, pn.full({ 1, 1 }, P0)
+  for t, y in ipairs(YS) do
+    local a, q = pn.full({ 1, 1 }, t > 1 and A or 1), pn.full({ 1, 1 }, t > 1 and Q * Q or 0)
+    if y then
+      local log_prob
+      m, P, log_prob = pn.kalman_step(m, P, a, nil, q, pn.tensor { y }, one, nil, pn.full({ 1, 1 }, R * R))
+      total = total + log_prob:item()
+    else
+      m, P = pn.kalman_predict(m, P, a, nil, q)
+    end
+  end
+  return total, m[1]:item(), P[1][1]:item()
+end
+
+local LINEAR = { prior = dist.normal(0, math.sqrt(P0)), transition = function(x) return dist.normal(x * A, Q) end,
+  observation = function(x) return dist.normal(x, R) end }
+
+local function filter(options)
+  local o = { num_particles = 6, islands = 8, exchange = 0.8 }
+  for key, value in pairs(options.init and {} or LINEAR) do o[key] = value end
+  for key, value in pairs(options) do o[key] = value end
+  return pn.smc.filter(o)
+end
+
+-- E[Z] / Z = 1 within 6 standard errors of f(), a log evidence of n runs; their standard deviation.
+local function check_unbiased(f, exact, n, narrow)
+  local list = {}
+  for k = 1, n do list[k] = f() - exact end
+  local ratio = pn.tensor(list):exp()
+  local error = ratio:std():item() / math.sqrt(n)
+  assert(math.abs(ratio:mean():item() - 1) < 6 * error, ("%g, error %g"):format(ratio:mean():item(), error))
+  assert(error < narrow, error)
+  return pn.tensor(list):std():item()
+end
+
+describe("the evidence of islands", function()
+  local exact, mean, variance = kalman()
+
+  for _, exchange in ipairs { 0, 0.9, 1 } do
+    it("is the Kalman filter's with exchange = " .. exchange, function()
+      pn.seed(1)
+      local exchanges, means, n = 0, {}, 200
+      check_unbiased(function()
+        local f = filter { exchange = exchange }
+        local z = f:run(YS).log_evidence:item()
+        exchanges = exchanges + f.machine:trace().resampled:sum():item()
+        means[#means + 1] = f:mean():item()
+        helper.near(f:log_evidence():item(), z, 1e-12)
+        return z
+      end, exact, n, 0.05)
+      local share = exchanges / n / (#YS - 1)
+      assert(exchange == 0 and share == 0 or exchange == 1 and share == 1 or exchange == 0.9 and share > 0.2
+        and share < 0.9, share)
+      means = pn.tensor(means)
+      local error = means:std():item() / math.sqrt(n)
+      helper.within(means:mean(), mean, 6 * error + 0.02 * math.sqrt(variance)) -- a ratio: off by 1 / 48
+      assert(error < 0.025)
+    end)
+  end
+
+  it("is that of a hidden Markov chain, its paths enumerated", function()
+    local transition = pn.tensor { { 0.8, 0.15, 0.05 }, { 0.1, 0.6, 0.3 }, { 0.3, 0.3, 0.4 } }
+    local start, seen, ys = { 0.2, 0.5, 0.3 }, { { 0.7, 0.3 }, { 0.2, 0.8 }, { 0.5, 0.5 } }, { 0, 1, 1, 0, 0 }
+    local total, rows = 0, transition:totable()
+    for code = 0, 3 ^ 5 - 1 do
+      local p, before
+      for t = 1, 5 do
+        local k = code // 3 ^ (t - 1) % 3 + 1
+        p = (p and p * rows[before][k] or start[k]) * seen[k][ys[t] + 1]
+        before = k
+      end
+      total = total + p
+    end
+    local emission = pn.tensor { 0.3, 0.8, 0.5 }
+    pn.seed(2)
+    check_unbiased(function()
+      return pn.smc.filter { num_particles = 5, islands = 6, exchange = 0.95, threshold = 0.7,
+        prior = dist.categorical(pn.tensor(start)),
+        transition = function(k) return dist.categorical(transition:take(1, k)) end,
+        observation = function(k) return dist.bernoulli(emission:take(1, k)) end,
+      }:run(pn.tensor(ys)).log_evidence:item()
+    end, math.log(total), 200, 0.035)
+  end)
+
+  -- Islands that drew the same numbers would be one.
+  it("has the variance of as many particles", function()
+    pn.seed(3)
+    local function spread(m) return check_unbiased(function()
+      return filter { islands = m, exchange = 0.5 }:run(YS).log_evidence:item()
+    end, exact, 150, 0.12) end
+    local ratio = (spread(2) / spread(16)) ^ 2
+    assert(ratio > 4 and ratio < 16, ratio) -- 8 where errors are small
+  end)
+
+  it("is 0 of islands that have lost all particles, and goes on with the others", function()
+    pn.seed(4)
+    local lost = 0
+    check_unbiased(function()
+      local f = pn.smc.filter { num_particles = 1, islands = 4, exchange = 0.6, prior = dist.bernoulli(0.5),
+        transition = function(x) return dist.delta(x) end,
+        observation = function(x) return dist.bernoulli(pn.where(x:eq(1), 1, pn.zeros { 1 })) end }
+      local ok, result = pcall(f.run, f, pn.ones { 3 })
+      lost = lost + (ok and 0 or 1)
+      return ok and result.log_evidence:item() or -math.huge
+    end, math.log(0.5), 300, 0.035)
+    assert(lost > 3 and lost < 45, lost) -- 19 expected
+  end)
+
+  it("is that of an SMC sampler's model", function()
+    local y = pn.tensor { 1.9, 0.7, 2.4, 1.3, 1.8, 0.2, 2.2, 1.1 }
+    local normal = pn.model(function(m)
+      local mu = m:sample("mu", dist.normal(0, 2))
+      m:observe("y", dist.normal(mu, 0.7):expand({ 8 }):independent(1), y)
+    end)
+    local cov = pn.eye(8) * 0.49 + pn.full({ 8, 8 }, 4)
+    local truth = dist.multivariate_normal { loc = pn.zeros { 8 }, covariance_matrix = cov }:log_prob(y):item()
+    local posterior_mean = y:sum():item() / 0.49 / (1 / 4 + 8 / 0.49)
+    for _, settings in ipairs { {}, { kernel = "hmc" }, { num_particles = 20, islands = 12, waste_free = 5 } } do
+      pn.seed(5)
+      local o = { num_particles = 24, islands = 10, exchange = 0.95 }
+      for key, value in pairs(settings) do o[key] = value end
+      local claimed, exchanges, mean_off, n = 0, 0, 0, 30
+      local sd = check_unbiased(function()
+        local p = pn.smc.sample(normal, o)
+        claimed = claimed + p.log_evidence.se / n
+        mean_off = mean_off + (p.draws.mu:mean():item() - posterior_mean) / n
+        for k, rung in ipairs(p.ladder) do
+          assert(rung.islands_ess <= o.islands + 1e-9 and (rung.exchanged or rung.islands_ess > 0.95 * o.islands))
+          assert(k < #p.ladder or rung.exchanged and rung.level == 1)
+          exchanges = exchanges + (rung.exchanged and k < #p.ladder and 1 or 0)
+        end
+        assert.same({ 1, o.islands * o.num_particles }, p.draws.mu:shape())
+        return p.log_evidence.value
+      end, truth, n, 0.05)
+      assert(sd / claimed > 0.6 and sd / claimed < 1.6, sd / claimed)
+      assert(exchanges > 10, exchanges)
+      helper.within(mean_off, 0, 0.02)
+    end
+  end)
+end)
+
+describe("islands", function()
+  it("are the same again from a seed or a generator, whoever draws between steps", function()
+    local function run(given, between)
+      local f, list = filter(given), {}
+      for t, y in ipairs(YS) do
+        if between then pn.randn { 3 } end
+        list[t] = f:observe(y or nil):item()
+      end
+      return list
+    end
+    pn.seed(7)
+    local list = run {}
+    pn.seed(7)
+    assert.same(list, run({}, true))
+    assert.same(run { generator = pn.generator(3) }, run({ generator = pn.generator(3) }, true))
+    assert.not_same(list, run { generator = pn.generator(3) })
+  end)
+
+  it("are moved as little as can be", function()
+    assert.same({ 1, 2, 3, 4 }, islands.places { 0, 1, 2, 3 })
+    assert.same({ 1, 2, 3, 2 }, islands.places { 0, 1, 1, 2 })
+    assert.same({ 3, 3, 3, 3 }, islands.places { 2, 2, 2, 2 })
+    assert.same({ 1, 1, 3, 3, 3 }, islands.places { 0, 0, 2, 2, 2 })
+  end)
+
+  it("take functions of states in tables, and tell variances", function()
+    pn.seed(8)
+    local f = filter { num_particles = 400, exchange = 1,
+      init = function(n) return { x = pn.randn { n } * math.sqrt(P0), pair = { pn.zeros { n, 2 } } } end,
+      step = function(s)
+        local n = s.x:size(1)
+        return { x = s.x * A + pn.randn { n } * Q, pair = { pn.zeros { n, 2 } } }
+      end,
+      log_weight = function(s, y) return dist.normal(s.x, R):log_prob(pn.full(s.x:shape(), y)) end }
+    local _, mean, variance = kalman()
+    local r = f:run(YS, { moments = true })
+    helper.within(f:mean().x, mean, 0.06)
+    helper.within(f:variance(function(s) return s.x end), variance, 0.02)
+    helper.within(r.mean.x[#YS], f:mean().x, 1e-12)
+    helper.within(r.square.x[#YS] - r.mean.x[#YS] ^ 2, variance, 0.02)
+    assert.same({ #YS, 2 }, r.mean.pair[1]:shape())
+    f:reset()
+    assert.equal(0, f.machine:steps())
+    assert(f:observe(YS[1]):item() < 0)
+  end)
+
+  it("refuse what they cannot do", function()
+    helper.refuses("filter: islands must be a whole number", filter, { islands = 0 })
+    helper.refuses("filter: exchange must lie in [0, 1], got 2", filter, { exchange = 2 })
+    helper.refuses("filter: history is for filters without islands", filter, { history = true })
+    helper.refuses("gradient must be 'dropped'", filter, { gradient = "soft" })
+    helper.refuses("exchange is between islands", pn.smc.filter, { num_particles = 3, exchange = 0.5,
+      prior = dist.normal(0, 1), transition = print, observation = print })
+    local model = pn.model(function(m) m:observe("y", dist.normal(m:sample("a", dist.normal(0, 1)), 1), 0.3) end)
+    helper.refuses("islands climb by = 'temperature'", pn.smc.sample, model, { islands = 2, by = "data" })
+    helper.refuses("sample: exchange is between islands", pn.smc.sample, model, { exchange = 0.5 })
+  end)
+end)
