@@ -43,7 +43,7 @@ enum { COL_MAJOR = 102 };
 #define FORTRAN(f) d##f##_
 #define CBLAS(f)   cblas_d##f
 #define LAPACKE(f) LAPACKE_d##f##_work
-#define FN1(f)     f
+#define FN1(name)  name
 #define LIMIT(f)   DBL_##f
 #define PRODUCT    panel_product_f64
 #define GEMM       reference_dgemm_
@@ -52,7 +52,7 @@ enum { COL_MAJOR = 102 };
 #define FORTRAN(f) s##f##_
 #define CBLAS(f)   cblas_s##f
 #define LAPACKE(f) LAPACKE_s##f##_work
-#define FN1(f)     f##f
+#define FN1(name)  name##f
 #define LIMIT(f)   FLT_##f
 #define PRODUCT    panel_product_f32
 #define GEMM       reference_sgemm_

@@ -1,0 +1,81 @@
+# What `make wasm` builds, in $(BUILD): the library by emscripten with the sources it stands on (Lua, zlib, and BLAS and
+# LAPACK by f2c), a page that works from a file (page.html), and by `tests` the C tests for node.
+#
+#   make wasm [WASM_SIMD=]     without vectors, for processors of browsers before 2021
+
+include Makefile
+
+WASM_SIMD = -msimd128
+
+# Debian's sources, whichever release this is.
+RELEASE  = bookworm
+PACKAGES = lapack lua5.4 zlib
+SOURCE  := $(BUILD)/source
+APT      = apt-get -qq -o Dir::Etc::SourceList="$$PWD/sources.list" -o Dir::Etc::SourceParts=- \
+           -o Dir::State::Lists="$$PWD/lists" -o Dir::Cache="$$PWD/cache"
+
+CC       = emcc
+AR       = emar
+PIC      =
+CFLAGS   = -O2 $(WASM_SIMD)
+LUA_PC   =
+PKGS     =
+PKG_CPPFLAGS = -I$(SOURCE) -I$(SOURCE)/lua/src -I$(SOURCE)/lapack/CBLAS/include -I$(SOURCE)/lapack/LAPACKE/include \
+               -I$(SOURCE)/zlib
+PKG_LUA  =
+PKG_EDIT =
+LIBS     = $(BUILD)/libsources.a -lm
+
+# Errors of Lua jump; numbers of a function's arguments are part of its type.
+STACK    = 4194304
+LINK     = -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=2147483648 -sTOTAL_STACK=$(STACK) -Wl,--fatal-warnings
+LDFLAGS  = $(LINK) -sNODERAWFS=1 -sEXIT_RUNTIME=1
+
+# What the library calls, in both types; what blas.c has.
+ROUTINES = getrf getrs geqrf orgqr potrf syevd gesdd trsm trsv gemm gemv symv syr dot swap
+OWN      = lamch lamc3 lassq lartg nrm2
+
+$(SOURCE)/fetched:
+	@rm -rf $(SOURCE) && mkdir -p $(SOURCE)/lists/partial $(SOURCE)/cache/archives/partial
+	@echo 'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $(RELEASE) main' \
+	  > $(SOURCE)/sources.list
+	@cd $(SOURCE) && $(APT) update && $(APT) source $(PACKAGES) >unpacked 2>&1 || { cat unpacked; exit 1; }
+	@cd $(SOURCE) && rm -rf lists cache *.tar.* *.dsc && for p in lapack lua zlib; do mv $$p*-* $$p || exit 1; done
+	@cd $(SOURCE) && for d in CBLAS/include/cblas LAPACKE/include/lapacke; do \
+	  cp lapack/$${d}_mangling_with_flags.h.in lapack/$${d}_mangling.h || exit 1; done
+	@echo '#define DEB_HOST_MULTIARCH "wasm32-emscripten"' > $(SOURCE)/lua5.4-deb-multiarch.h
+	@cp /usr/include/f2c.h $(SOURCE)/
+	@touch $@
+
+BOTH = $(foreach r,$(1),d$(r) s$(r))
+$(BUILD)/fortran/names: $(SOURCE)/fetched examples/browser/fortran.lua
+	@rm -rf $(@D) && mkdir -p $(@D)
+	$(call say,F2C,$(@D)) $(LUA) examples/browser/fortran.lua $(SOURCE)/lapack $(@D) '$(call BOTH,$(OWN)) xerbla' \
+	  $(call BOTH,$(ROUTINES)) > $@.new && mv $@.new $@
+
+# f2c writes what compilers warn of, and assumes as Fortran does that arguments do not overlap.
+QUIET = -w
+ONES  = lapi lauxlib lbaselib lcode lcorolib lctype ldblib ldebug ldo ldump lfunc lgc linit liolib llex lmathlib lmem \
+        loadlib lobject lopcodes loslib lparser lstate lstring lstrlib ltable ltablib ltm lundump lutf8lib lvm lzio
+TWOS  = adler32 crc32 deflate inffast inflate inftrees trees zutil
+$(BUILD)/libsources.a: $(BUILD)/fortran/names $(BUILD)/obj/blas.o
+	@mkdir -p $(BUILD)/obj/lua_source $(BUILD)/obj/zlib $(BUILD)/obj/fortran
+	$(SUBMAKE) -f examples/browser/wasm.mk BUILD='$(BUILD)' FORTRAN="$$(cat $<)" WASM_SIMD='$(WASM_SIMD)' $@.parts
+	@rm -f $@
+	$(call say,AR,$@) $(AR) rcs $@ $(BUILD)/obj/blas.o $(BUILD)/obj/lua_source/*.o $(BUILD)/obj/zlib/*.o $(BUILD)/obj/fortran/*.o
+$(BUILD)/libsources.a.parts: $(ONES:%=$(BUILD)/obj/lua_source/%.o) $(TWOS:%=$(BUILD)/obj/zlib/%.o) \
+                             $(FORTRAN:%=$(BUILD)/obj/fortran/%.o)
+.PHONY: $(BUILD)/libsources.a.parts
+
+$(BUILD)/obj/lua_source/%.o: $(SOURCE)/lua/src/%.c
+	$(call say,CC,$<) $(CC) $(CFLAGS) $(PKG_CPPFLAGS) $(QUIET) -DLUA_COMPAT_5_3 -c $< -o $@
+$(BUILD)/obj/zlib/%.o: $(SOURCE)/zlib/%.c
+	$(call say,CC,$<) $(CC) $(CFLAGS) $(QUIET) -c $< -o $@
+$(BUILD)/obj/fortran/%.o: $(BUILD)/fortran/%.c
+	$(call say,CC,$<) $(CC) $(CFLAGS) $(PKG_CPPFLAGS) $(QUIET) $(if $(filter %gemm,$*),-D$*_=reference_$*_) -c $< -o $@
+$(BUILD)/obj/blas.o: examples/browser/blas.c examples/browser/blas_real.h $(SOURCE)/fetched
+	@mkdir -p $(@D)
+	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $@
+
+$(LIB_OBJ): | $(SOURCE)/fetched
+$(SPEC_PROG) $(BENCH_PROG): $(BUILD)/libsources.a
