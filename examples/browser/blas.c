@@ -82,6 +82,11 @@ int s_cat(char *to, char **part, int *length, int *count, ftnlen room) {
   return 0;
 }
 
+int i_len(char *text, ftnlen length) {
+  (void)text;
+  return length;
+}
+
 double d_sign(double *a, double *b) { return copysign(*a, *b); }
 double r_sign(float *a, float *b) { return copysign(*a, *b); }
 double pow_dd(double *x, double *y) { return pow(*x, *y); }

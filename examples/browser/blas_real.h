@@ -238,6 +238,12 @@ REAL FORTRAN(lamch)(FORTRAN(text) what, ftnlen length) {
   }
 }
 
+/* A size as a number that is not below it. */
+REAL FORTRAN(roundup_lwork_)(const int *size) {
+  REAL x = (REAL)*size;
+  return (double)x < *size ? x * (1 + LIMIT(EPSILON)) : x;
+}
+
 /* The sum as memory keeps it. */
 REAL FORTRAN(lamc3)(const REAL *x, const REAL *y) {
   volatile REAL sum = *x + *y;

@@ -66,7 +66,7 @@ for i = 4, #arg do want(arg[i]) end
 while #queue > 0 do
   local name = table.remove(queue)
   names[#names + 1] = name
-  for called in convert(name):gmatch "([%l%d]+)_%(" do
+  for called in convert(name):gmatch "%f[%w_](%l[%l%d_]-)__?%(" do -- two after a name that has one
     if not given[called] then want(called) end
   end
 end

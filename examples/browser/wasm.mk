@@ -11,8 +11,12 @@ WASM_SIMD = -msimd128
 RELEASE  = bookworm
 PACKAGES = lapack lua5.4 zlib
 SOURCE  := $(BUILD)/source
+PARTS   := $(BUILD)/parts
 APT      = apt-get -qq -o Dir::Etc::SourceList="$$PWD/sources.list" -o Dir::Etc::SourceParts=- \
            -o Dir::State::Lists="$$PWD/lists" -o Dir::Cache="$$PWD/cache"
+
+# (Where Debian keeps what its emscripten asks of node, whichever node it is.)
+export NODE_PATH := $(NODE_PATH):/usr/share/nodejs
 
 CC       = emcc
 AR       = emar
@@ -33,7 +37,7 @@ LDFLAGS  = $(LINK) -sNODERAWFS=1 -sEXIT_RUNTIME=1
 
 # What the library calls, in both types; what blas.c has.
 ROUTINES = getrf getrs geqrf orgqr potrf syevd gesdd trsm trsv gemm gemv symv syr dot swap
-OWN      = lamch lamc3 lassq lartg nrm2
+OWN      = lamch lamc3 roundup_lwork lassq lartg nrm2
 
 $(SOURCE)/fetched:
 	@rm -rf $(SOURCE) && mkdir -p $(SOURCE)/lists/partial $(SOURCE)/cache/archives/partial
@@ -58,22 +62,22 @@ QUIET = -w
 ONES  = lapi lauxlib lbaselib lcode lcorolib lctype ldblib ldebug ldo ldump lfunc lgc linit liolib llex lmathlib lmem \
         loadlib lobject lopcodes loslib lparser lstate lstring lstrlib ltable ltablib ltm lundump lutf8lib lvm lzio
 TWOS  = adler32 crc32 deflate inffast inflate inftrees trees zutil
-$(BUILD)/libsources.a: $(BUILD)/fortran/names $(BUILD)/obj/blas.o
-	@mkdir -p $(BUILD)/obj/lua_source $(BUILD)/obj/zlib $(BUILD)/obj/fortran
+$(BUILD)/libsources.a: $(BUILD)/fortran/names $(PARTS)/blas.o
+	@mkdir -p $(PARTS)/lua $(PARTS)/zlib $(PARTS)/fortran
 	$(SUBMAKE) -f examples/browser/wasm.mk BUILD='$(BUILD)' FORTRAN="$$(cat $<)" WASM_SIMD='$(WASM_SIMD)' $@.parts
 	@rm -f $@
-	$(call say,AR,$@) $(AR) rcs $@ $(BUILD)/obj/blas.o $(BUILD)/obj/lua_source/*.o $(BUILD)/obj/zlib/*.o $(BUILD)/obj/fortran/*.o
-$(BUILD)/libsources.a.parts: $(ONES:%=$(BUILD)/obj/lua_source/%.o) $(TWOS:%=$(BUILD)/obj/zlib/%.o) \
-                             $(FORTRAN:%=$(BUILD)/obj/fortran/%.o)
+	$(call say,AR,$@) $(AR) rcs $@ $(PARTS)/blas.o $(PARTS)/lua/*.o $(PARTS)/zlib/*.o $(PARTS)/fortran/*.o
+$(BUILD)/libsources.a.parts: $(ONES:%=$(PARTS)/lua/%.o) $(TWOS:%=$(PARTS)/zlib/%.o) \
+                             $(FORTRAN:%=$(PARTS)/fortran/%.o)
 .PHONY: $(BUILD)/libsources.a.parts
 
-$(BUILD)/obj/lua_source/%.o: $(SOURCE)/lua/src/%.c
+$(PARTS)/lua/%.o: $(SOURCE)/lua/src/%.c
 	$(call say,CC,$<) $(CC) $(CFLAGS) $(PKG_CPPFLAGS) $(QUIET) -DLUA_COMPAT_5_3 -c $< -o $@
-$(BUILD)/obj/zlib/%.o: $(SOURCE)/zlib/%.c
+$(PARTS)/zlib/%.o: $(SOURCE)/zlib/%.c
 	$(call say,CC,$<) $(CC) $(CFLAGS) $(QUIET) -c $< -o $@
-$(BUILD)/obj/fortran/%.o: $(BUILD)/fortran/%.c
+$(PARTS)/fortran/%.o: $(BUILD)/fortran/%.c
 	$(call say,CC,$<) $(CC) $(CFLAGS) $(PKG_CPPFLAGS) $(QUIET) $(if $(filter %gemm,$*),-D$*_=reference_$*_) -c $< -o $@
-$(BUILD)/obj/blas.o: examples/browser/blas.c examples/browser/blas_real.h $(SOURCE)/fetched
+$(PARTS)/blas.o: examples/browser/blas.c examples/browser/blas_real.h $(SOURCE)/fetched
 	@mkdir -p $(@D)
 	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $@
 
