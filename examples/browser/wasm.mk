@@ -83,3 +83,15 @@ $(PARTS)/blas.o: examples/browser/blas.c examples/browser/blas_real.h $(SOURCE)/
 
 $(LIB_OBJ): | $(SOURCE)/fetched
 $(SPEC_PROG) $(BENCH_PROG): $(BUILD)/libsources.a
+
+# ---- the page ----
+
+PAGE_PARTS = $(addprefix examples/browser/,page.html page.js page.lua svg.lua track.lua worker.js bundle.lua)
+LOADER     = -sMODULARIZE=1 -sEXPORT_NAME=penumbra -sENVIRONMENT=worker -sEXPORTED_FUNCTIONS=_malloc,_free \
+             -sEXPORTED_RUNTIME_METHODS=ccall,stringToUTF8,lengthBytesUTF8
+page: $(BUILD)/penumbra.html
+$(BUILD)/page.js: examples/browser/page.c $(BUILD)/libpenumbra.a $(BUILD)/libsources.a
+	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LINK) $(LOADER) -o $@ $< $(BUILD)/libpenumbra.a $(LIBS)
+$(BUILD)/penumbra.html: $(PAGE_PARTS) $(BUILD)/page.js
+	@$(LUA) examples/browser/bundle.lua examples/browser $@ $(BUILD)/page.js $(BUILD)/page.wasm
+.PHONY: page
