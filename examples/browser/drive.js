@@ -100,9 +100,9 @@ async function drivePrompt() {
   check(density.includes((-0.5 - Math.log(2 * Math.PI) / 2).toFixed(12)) , `a log density: ${density.trim()}`);
   // A system of three equations by LU, and the eigenvalues of [[2, 1], [1, 2]].
   const solved = await type("pn.tensor({{4,1,0},{1,3,1},{0,1,2}}, {dtype='float64'}):solve(pn.tensor{6,10,8})");
-  check(/1\.0000 2\.0000 3\.0000/.test(solved), `a solution: ${solved.trim()}`);
+  check(/\[1 2 3\]/.test(solved), `a solution: ${solved.trim()}`);
   const eigen = await type("(pn.tensor{{2,1},{1,2}}:eigh())");
-  check(/\[1\.0000 3\.0000\]/.test(eigen), `eigenvalues: ${eigen.trim()}`);
+  check(/\[1 3\]/.test(eigen), `eigenvalues: ${eigen.trim()}`);
   check((await type("function twice(x)")).trim() === "> function twice(x)", "an unfinished statement says nothing");
   await type("  return 2 * x");
   await type("end");
@@ -149,30 +149,30 @@ async function drivePictures() {
 // Moves along a circle; how far estimates and what was seen lie from where the mouse was.
 async function driveFilter() {
   await evaluate("document.getElementById('track').scrollIntoView()");
-  await until("window.track.steps > 5");
+  await until("window.followed.steps > 5");
   const box = await evaluate("(({left, top, width, height}) => [left, top, width, height])(document.getElementById('track').getBoundingClientRect())");
-  const first = await evaluate("window.track.steps"), began = Date.now();
+  const first = await evaluate("window.followed.steps"), began = Date.now();
   const errors = [];
   while (Date.now() - began < 8000) {
     const t = (Date.now() - began) / 1000;
     const x = 0.5 + 0.3 * Math.cos(t), y = 0.5 + 0.3 * Math.sin(t);
     await send("Input.dispatchMouseEvent", { type: "mouseMoved", x: box[0] + x * box[2], y: box[1] + y * box[3] });
-    const state = await evaluate("window.track");
+    const state = await evaluate("window.followed");
     if (t > 2 && state.place) errors.push(Math.hypot(state.estimate[0] - state.place[0], state.estimate[1] - state.place[1]));
     await sleep(25);
   }
-  const state = await evaluate("window.track"), rate = (state.steps - first) / ((Date.now() - began) / 1000);
+  const state = await evaluate("window.followed"), rate = (state.steps - first) / ((Date.now() - began) / 1000);
   await picture("filter");
   errors.sort((a, b) => a - b);
   const median = errors[errors.length >> 1], most = errors[Math.floor(errors.length * 0.95)];
   // What is seen is off by 0.042 in the mean square in nine of ten cases, by 0.21 in one: by 0.035 in the median alone.
   check(median < 0.05 && most < 0.15, `the estimate follows: off by ${median.toFixed(3)} in the median, ${most.toFixed(3)} at most in 95 %, of the picture's size`);
   check(rate > 15, `${rate.toFixed(1)} steps a second, ${state.milliseconds.toFixed(1)} ms each with ${state.particles} particles`);
-  const inside = await evaluate("window.track.estimate[2]");
+  const inside = await evaluate("window.followed.estimate[2]");
   await send("Input.dispatchMouseEvent", { type: "mouseMoved", x: 5, y: box[1] + box[3] + 40 });
   await sleep(1500);
-  const outside = await evaluate("window.track.estimate[2]");
-  check(await evaluate("window.track.place") === null && outside > 2 * inside,
+  const outside = await evaluate("window.followed.estimate[2]");
+  check(await evaluate("window.followed.place") === null && outside > 2 * inside,
     `outside the deviation grows from ${inside.toFixed(3)} to ${outside.toFixed(3)}`);
   await picture("outside");
 }

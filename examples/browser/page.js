@@ -143,7 +143,7 @@ element("stop").addEventListener("click", () => {
 });
 
 const tries = [
-  "x = pn.linspace(0, 10, 200); pn.plot.panel{title = \"Waves\", x_label = \"x\", pn.plot.line(x, x:sin(), {label = \"sin x\"}), "
+  "x = pn.linspace(0, 10, 200); pn.plot.show{title = \"Waves\", x_label = \"x\", pn.plot.line(x, x:sin(), {label = \"sin x\"}), "
     + "pn.plot.line(x, (x * 2):cos() * (-x / 4):exp(), {label = \"a damped wave\"})}",
   "pn.plot.show{title = \"10,000 draws of a gamma\", pn.plot.histogram(pn.dist.gamma(3, 1):sample{10000}, {density = true})}",
   "example \"normal\"",
@@ -161,7 +161,7 @@ const FRAME = 33; // milliseconds between steps
 let filter, place = null, running = 0, seen = [], pace = [];
 
 // What the driver of the page reads.
-window.track = { steps: 0 };
+window.followed = { steps: 0 };
 
 function normal() {
   return Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
@@ -198,7 +198,7 @@ async function follow(number) {
     draw(step);
     pace = [...pace.slice(-29), step.milliseconds];
     const mean = pace.reduce((a, b) => a + b) / pace.length;
-    window.track = { steps: window.track.steps + 1, estimate: step.estimate, place, milliseconds: mean,
+    window.followed = { steps: window.followed.steps + 1, estimate: step.estimate, place, milliseconds: mean,
       particles: step.particles.length / 2 };
     element("pace").textContent = `${step.particles.length / 2} particles, ${mean.toFixed(1)} ms a step`;
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, FRAME - (performance.now() - began))));
