@@ -4,6 +4,8 @@ include ${.CURDIR:D.ci/bsd.mk}
 # ---- user settings ----------------------------------------------------------------------------
 CC       = cc
 CXX      = c++
+AR       = ar
+PIC      = -fPIC
 CFLAGS   = -O2 -g
 LDFLAGS  =
 PREFIX   = /usr/local
@@ -45,7 +47,7 @@ PKG_EDIT     = $(call once,PKG_EDIT,$(shell pkg-config --libs $(EDIT_PC)))
 
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 # -fwrapv: int64 tensors wrap around as NumPy's do; -ffp-contract=off: the same draws on every machine
-ALL_CFLAGS = -std=c11 $(WARN) -fPIC -fvisibility=hidden -fwrapv -ffp-contract=off -fno-math-errno $(CFLAGS) $(SANITIZE) \
+ALL_CFLAGS = -std=c11 $(WARN) $(PIC) -fvisibility=hidden -fwrapv -ffp-contract=off -fno-math-errno $(CFLAGS) $(SANITIZE) \
              $(TABLES) -D_DEFAULT_SOURCE $(PKG_CPPFLAGS) $(CPPFLAGS) -MMD -MP
 ALL_LDFLAGS = $(CFLAGS) $(SANITIZE) $(LDFLAGS)
 has = $(if $(shell echo 'int f;' | $(CC) -shared -fPIC $(1) -Werror -Wl,--fatal-warnings -x c - -o /dev/null 2>&1),,$(1))
@@ -168,7 +170,7 @@ $(BUILD)/amalgamation/penumbra.h: src/penumbra.h
 # (Objects whose sources are gone go with it: the gates read what lies there.)
 $(BUILD)/libpenumbra.a: $(LIB_OBJ)
 	@rm -f $@ $(filter-out $(LIB_OBJ) $(CLI_OBJ) $(BRIDGE_OBJ) $(KERNEL_OBJ) $(MPI_OBJ),$(shell find $(BUILD)/obj -name '*.o'))
-	$(call say,AR,$@) ar rcs $@ $^
+	$(call say,AR,$@) $(AR) rcs $@ $^
 
 $(BUILD)/$(SONAME): $(LIB_OBJ)
 	$(call say,LD,$@) $(CC) $(SHARED) -Wl,-soname,$(SONAME) $(ALL_LDFLAGS) -o $(BUILD)/libpenumbra.so.$(VERSION) $^ $(LIBS) $(PKG_LUA)

@@ -59,6 +59,9 @@ void *pni_default_allocate(void *data, void *block, size_t old_size, size_t new_
   return block ? realloc(block, new_size) : large_block(new_size);
 }
 
+/* The largest class; where addresses have 32 bits a size doubled once more would not be one. */
+static const size_t LARGEST = (size_t)1 << (SIZE_MAX > UINT32_MAX ? 44 : 31);
+
 /* Class k holds blocks of class_size(k) bytes: 64, 80, 96, 112, 128, 160, ... */
 static size_t class_size(int k) { return ((size_t)(4 + k % 4) << (k / 4)) * (ALIGN / 4); }
 /* What a block of that class takes from the allocator, and what the account counts. */
@@ -231,7 +234,7 @@ static void *fresh(pn_context *c, int k) {
 }
 
 void *pni_alloc(pn_context *c, size_t n) {
-  if (n > (size_t)1 << 44) { /* the largest class */
+  if (n > LARGEST) {
     pni_fail(c, PN_NOMEM, "out of memory: %zu bytes asked for", n);
     return NULL;
   }
@@ -260,7 +263,7 @@ void *pni_calloc(pn_context *c, size_t n) {
 }
 
 void *pni_alloc_array(pn_context *c, int64_t count, size_t size) {
-  if (count < 0 || (uint64_t)count > ((uint64_t)1 << 44) / (size ? size : 1)) {
+  if (count < 0 || (uint64_t)count > LARGEST / (size ? size : 1)) {
     pni_fail(c, PN_NOMEM, "out of memory: %lld items of %zu bytes asked for", (long long)count, size);
     return NULL;
   }

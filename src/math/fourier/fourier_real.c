@@ -105,10 +105,10 @@ static row row_at(const pni_fourier_pass *s, int64_t p, int64_t q, int64_t count
                .wi = IM(s->turn) + p,
                .yr = RE(s->to) + y,
                .yi = IM(s->to) + y,
-               .in = s->stride * s->rows,
-               .out = s->stride,
-               .rows = s->rows,
-               .count = count};
+               .in = (ptrdiff_t)(s->stride * s->rows),
+               .out = (ptrdiff_t)s->stride,
+               .rows = (ptrdiff_t)s->rows,
+               .count = (ptrdiff_t)count};
 }
 
 /* The first pass: each butterfly has factors of its own. */
