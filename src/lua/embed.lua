@@ -8,7 +8,6 @@
 local root, out = arg[1], arg[2]
 local PACK = 64 * 1024 -- of code; what help shows is read as a whole and so stands in larger ones
 local HELP_PACK = 2 * PACK
-local PACKED = "gzip -9nc '%s'"
 
 local function module_name(path)
   local name = path:sub(#root + 2):gsub("%.lua$", ""):gsub("/", ".")
@@ -71,10 +70,17 @@ local function parted(text, kept)
   local function piece(k) return kept[tonumber(k)] end
   local help, code = {}, {}
   for line in text:gmatch "(.-)\n" do
-    if line:find "^ " then line = line:gsub("^ +", ""):gsub(" ?([=+*/<>~,(){}:;]+) ?", "%1"):gsub("<(%l+)>=", "<%1> =") end
+    if line:find "^ " then
+      line = line:gsub("^ +", ""):gsub(" ?([=+*/<>~,(){}:;]+) ?", "%1"):gsub("<(%l+)>=", "<%1> =")
+      if line:find "^function" then line = " " .. line end -- none that help tells of
+    end
     line = line:gsub("\1(%d+)\1", piece)
-    if line == "" or line:find "^%-%-" then
+    if line:find "^%-%-" then
       help[#help + 1], line = line .. "\n", ""
+    else
+      for part in (line .. "\n"):gmatch "(.-)\n" do -- of a string of many lines too
+        if part == "" then help[#help + 1] = "\n" end
+      end
     end
     code[#code + 1] = line .. "\n"
   end
@@ -87,7 +93,7 @@ local function deflate(text)
   local file = assert(io.open(path, "wb"))
   file:write(text)
   file:close()
-  local packed = read(io.popen(PACKED:format(path), "r"), "gzip " .. path)
+  local packed = read(io.popen("gzip -9nc '" .. path .. "'", "r"), "gzip " .. path)
   os.remove(path)
   return packed:sub(11, -9)
 end
