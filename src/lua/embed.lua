@@ -1,10 +1,10 @@
 --- Writes the C tables of embedded Lua modules: `lua embed.lua lua out.c` turns lua/penumbra/**.lua into
---- pni_packs[] = {{at, packed, size}, ...}, each some modules' text by deflate, and pni_modules[] = {{name, at, help_at,
---- size, code, help, public}, ..., {0}}: a module's code is `size` bytes from `at` on in the pack `code`. What help
---- shows of it begins at `help_at` of the pack `help`: a line for each empty line of the code. Other comments, and the
---- space between words and symbols of indented lines, are gone; lines keep their numbers. What `require "penumbra"`
---- loads is the first pack. Files are given on standard input, one a line. A module is public, for scripts in a runtime
---- to require, if its line `-- help:` says that it is a part of pn or `public`.
+--- pni_packs[] = {{at, packed, size}, ...}, each some modules' text by deflate, and pni_modules[] = {{name, at,
+--- help_at, size, code, help, public}, ..., {0}}: a module's code is `size` bytes from `at` on in the pack `code`.
+--- What help shows of it begins at `help_at` of the pack `help`: a line for each empty line of the code. Other
+--- comments, and the space between words and symbols of indented lines, are gone; lines keep their numbers. What
+--- `require "penumbra"` loads is the first pack. Files are given on standard input, one a line. A module is public,
+--- for scripts in a runtime to require, if its line `-- help:` says that it is a part of pn or `public`.
 local root, out = arg[1], arg[2]
 local PACK = 64 * 1024 -- of code; what help shows is read as a whole and so stands in larger ones
 local HELP_PACK = 2 * PACK
@@ -147,15 +147,25 @@ pack("help", HELP_PACK)
 
 local rows = {}
 for k, m in ipairs(modules) do
-  rows[k] = ('  {"%s", %d, %d, %d, %d, %d, %d},'):format(m.name, m.code_at, m.help_at, #m.code, m.code_pack, m.help_pack,
-    m.public)
+  rows[k] = ('  {"%s", %d, %d, %d, %d, %d, %d},'):format(m.name, m.code_at, m.help_at, #m.code, m.code_pack,
+    m.help_pack, m.public)
 end
 
 local file = assert(io.open(out .. ".tmp", "wb"))
-file:write("/* Made by src/lua/embed.lua from lua/; do not edit. */\n")
-file:write("struct pni_pack {\n  const unsigned char *at;\n  unsigned packed, size;\n};\n")
-file:write("struct pni_module {\n  const char *name;\n  unsigned at, help_at, size;\n  unsigned char code, help, public;\n};\n")
-file:write("extern const struct pni_pack pni_packs[];\nextern const struct pni_module pni_modules[];\n")
+file:write [[
+/* Made by src/lua/embed.lua from lua/; do not edit. */
+struct pni_pack {
+  const unsigned char *at;
+  unsigned packed, size;
+};
+struct pni_module {
+  const char *name;
+  unsigned at, help_at, size;
+  unsigned char code, help, public;
+};
+extern const struct pni_pack pni_packs[];
+extern const struct pni_module pni_modules[];
+]]
 file:write(table.concat(chunks, "\n"), "\n")
 file:write("const struct pni_pack pni_packs[] = {\n", table.concat(packs, "\n"), "\n  {0, 0, 0}};\n")
 file:write("const struct pni_module pni_modules[] = {\n", table.concat(rows, "\n"), "\n  {0, 0, 0, 0, 0, 0, 0}};\n")
