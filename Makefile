@@ -117,8 +117,6 @@ KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/bl
 $(filter-out $(UNROLLED),$(KERNELS)): CFLAGS += $(LOOPS)
 $(filter $(UNROLLED),$(KERNELS)): CFLAGS += -O3
 $(filter $(STRIDED),$(KERNELS)): CFLAGS += $(call has,-fversion-loops-for-strides)
-# Long flat loops, whose last turns need no vector code of their own.
-$(filter %/update_real_f32.o %/update_real_f64.o %/constraint_scan.o,$(KERNELS)): CFLAGS += $(call has,--param=vect-epilogues-nomask=0)
 # A loop whose body chooses between two results becomes vector code only if the unused one cannot trap.
 $(VECTORS): ALL_CFLAGS += -fno-trapping-math
 

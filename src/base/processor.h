@@ -22,8 +22,7 @@ enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
 /* A static function whose body, which follows, is compiled once per level: for plain loops, where elements are
  * independent or sums have a stated order, so that (with -ffp-contract=off) every level gives the same bits.
  *   PNI_EACH_LEVEL(add, (const double *x, double *y, int64_t n), (x, y, n)) { ... }
- * PNI_EACH_LEVEL_OF(result, ...) is the same with a result. PNI_EACH_TO_AVX2 is for what waits for divisions and roots,
- * of which AVX-512 does no more at a time. */
+ * PNI_EACH_LEVEL_OF(result, ...) is the same with a result. */
 #if PNI_CPU_X86
 #define PNI_ANY_LEVEL static inline __attribute__((always_inline))
 #define PNI_EACH_LEVEL(name, params, args)                                                                             \
@@ -36,16 +35,6 @@ enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
     case PNI_CPU_AVX2: name##_avx2 args; return;                                                                       \
     default: name##_any args; return;                                                                                  \
     }                                                                                                                  \
-  }                                                                                                                    \
-  PNI_ANY_LEVEL void name##_any params
-#define PNI_EACH_TO_AVX2(name, params, args)                                                                           \
-  PNI_ANY_LEVEL void name##_any params;                                                                                \
-  PNI_TARGET_AVX2 static void name##_avx2 params { name##_any args; }                                                  \
-  static void name params {                                                                                            \
-    if (pni_cpu_level() >= PNI_CPU_AVX2)                                                                               \
-      name##_avx2 args;                                                                                                \
-    else                                                                                                               \
-      name##_any args;                                                                                                 \
   }                                                                                                                    \
   PNI_ANY_LEVEL void name##_any params
 #define PNI_EACH_LEVEL_OF(result, name, params, args)                                                                  \
@@ -62,7 +51,6 @@ enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
   PNI_ANY_LEVEL result name##_any params
 #else
 #define PNI_EACH_LEVEL(name, params, args)            static void name params
-#define PNI_EACH_TO_AVX2(name, params, args)          static void name params
 #define PNI_EACH_LEVEL_OF(result, name, params, args) static result name params
 #endif
 

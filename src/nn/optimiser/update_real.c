@@ -54,7 +54,7 @@ PNI_EACH_LEVEL(adam, (const pni_update *u), (u)) {
 }
 
 /* Adam with the largest second moment so far. */
-PNI_EACH_TO_AVX2(amsgrad, (const pni_update *u), (u)) {
+PNI_EACH_LEVEL(amsgrad, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1], *restrict top = u->slot[2];
   const REAL *restrict g = u->grad;
   const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
@@ -72,7 +72,7 @@ PNI_EACH_TO_AVX2(amsgrad, (const pni_update *u), (u)) {
 }
 
 /* Adam whose mean is taken a step ahead: (ahead m + now g) instead of rate m. */
-PNI_EACH_TO_AVX2(nadam, (const pni_update *u), (u)) {
+PNI_EACH_LEVEL(nadam, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL ahead = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
@@ -90,7 +90,7 @@ PNI_EACH_TO_AVX2(nadam, (const pni_update *u), (u)) {
 
 /* d = g + decay p;  v = a v + (1 - a) d^2;  mean = a mean + (1 - a) d, if centred subtracted from v;
  * b = momentum b + d / (sqrt(v) + eps);  p -= lr b */
-PNI_EACH_TO_AVX2(rmsprop, (const pni_update *u), (u)) {
+PNI_EACH_LEVEL(rmsprop, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict v = u->slot[0], *restrict mean = u->slot[1], *restrict b = u->slot[2];
   const REAL *restrict g = u->grad;
   const REAL lr = (REAL)u->k[0], a = (REAL)u->k[1], c = (REAL)(1 - u->k[1]), eps = (REAL)u->k[2];
@@ -108,7 +108,7 @@ PNI_EACH_TO_AVX2(rmsprop, (const pni_update *u), (u)) {
 }
 
 /* d = g + decay p;  s += d^2;  p -= lr d / (sqrt(s) + eps) */
-PNI_EACH_TO_AVX2(adagrad, (const pni_update *u), (u)) {
+PNI_EACH_LEVEL(adagrad, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict sum = u->slot[0];
   const REAL *restrict g = u->grad;
   const REAL lr = (REAL)u->k[0], eps = (REAL)u->k[1], decay = (REAL)u->k[2];
@@ -131,7 +131,7 @@ PNI_EACH_LEVEL(sgld, (const pni_update *u), (u)) {
 }
 
 /* d = g + decay p;  v = a v + (1 - a) d^2;  G = 1 / (sqrt(v) + eps);  p -= lr G d - size sqrt(G) z */
-PNI_EACH_TO_AVX2(psgld, (const pni_update *u), (u)) {
+PNI_EACH_LEVEL(psgld, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict v = u->slot[0];
   const REAL *restrict g = u->grad, *restrict z = u->noise;
   const REAL lr = (REAL)u->k[0], size = (REAL)u->k[1], decay = (REAL)u->k[2];
@@ -158,7 +158,7 @@ PNI_EACH_LEVEL(sghmc, (const pni_update *u), (u)) {
 }
 
 /* Adam without its divisor as long as the second moment says little. */
-PNI_EACH_TO_AVX2(radam, (const pni_update *u), (u)) {
+PNI_EACH_LEVEL(radam, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], on = (REAL)u->k[3], off = 1 - on;
@@ -175,7 +175,7 @@ PNI_EACH_TO_AVX2(radam, (const pni_update *u), (u)) {
 }
 
 /* d = g + decay p;  m = b1 m + (1 - b1) d;  u = max(b2 u, |d| + eps);  p -= rate m / u */
-PNI_EACH_TO_AVX2(adamax, (const pni_update *u), (u)) {
+PNI_EACH_LEVEL(adamax, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict top = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], c1 = (REAL)(1 - u->k[1]);
@@ -192,7 +192,7 @@ PNI_EACH_TO_AVX2(adamax, (const pni_update *u), (u)) {
 
 /* d = g + decay p;  v = a v + (1 - a) d^2;  e = sqrt(delta + eps) / sqrt(v + eps) d;  delta = a delta + (1 - a) e^2;
  * p -= lr e */
-PNI_EACH_TO_AVX2(adadelta, (const pni_update *u), (u)) {
+PNI_EACH_LEVEL(adadelta, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict v = u->slot[0], *restrict delta = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL lr = (REAL)u->k[0], a = (REAL)u->k[1], c = (REAL)(1 - u->k[1]), eps = (REAL)u->k[2];

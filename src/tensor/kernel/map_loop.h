@@ -13,9 +13,6 @@ static inline int pni_whole_order(const void *data) {
   return n < 0 ? -1 : n > INT_MAX ? INT_MAX : (int)n;
 }
 
-/* In a loop that is not to become vector code: gathering strided elements costs what computing many at a time saves. */
-#define PNI_ONE_BY_ONE __asm__ volatile("")
-
 /* The same through the static function `loop`, compiled once per level: for short bodies that are called often. */
 #define PNI_WIDE_LOOP1(fname, loop, OUT, IN, expr)                                                                     \
   PNI_EACH_LEVEL(loop, (void *data, int64_t n, char *const *p, const int64_t *s), (data, n, p, s))                     \
@@ -42,7 +39,6 @@ static inline int pni_whole_order(const void *data) {
     } else {                                                                                                           \
       int64_t sa = s[1];                                                                                               \
       for (int64_t i = 0; i < n; i++) {                                                                                \
-        PNI_ONE_BY_ONE;                                                                                                \
         IN x = a[i * sa];                                                                                              \
         o[i] = (OUT)(expr);                                                                                            \
       }                                                                                                                \
@@ -77,7 +73,6 @@ static inline int pni_whole_order(const void *data) {
       }                                                                                                                \
     } else {                                                                                                           \
       for (int64_t i = 0; i < n; i++) {                                                                                \
-        PNI_ONE_BY_ONE;                                                                                                \
         IN x = a[i * sa], y = b[i * sb];                                                                               \
         o[i] = (OUT)(expr);                                                                                            \
       }                                                                                                                \
