@@ -6,8 +6,8 @@
 --- `require "penumbra"` loads is the first pack. Files are given on standard input, one a line. A module is public,
 --- for scripts in a runtime to require, if its line `-- help:` says that it is a part of pn or `public`.
 local root, out = arg[1], arg[2]
-local PACK = 64 * 1024 -- of code; what help shows is read as a whole and so stands in larger ones
-local HELP_PACK = 2 * PACK
+local PACK = 32 * 1024 -- of code: a larger one saves little, and more is unpacked for a module; help reads all that it shows
+local HELP_PACK = 4 * PACK
 
 local function module_name(path)
   local name = path:sub(#root + 2):gsub("%.lua$", ""):gsub("/", ".")
