@@ -6,7 +6,7 @@
 --- `require "penumbra"` loads is the first pack. Files are given on standard input, one a line. A module is public,
 --- for scripts in a runtime to require, if its line `-- help:` says that it is a part of pn or `public`.
 local root, out = arg[1], arg[2]
-local PACK = 32 * 1024 -- of code: a larger one saves little, and more is unpacked for a module; help reads all that it shows
+local PACK = 32 * 1024 -- of code: more would be unpacked for a module and save little; help reads all that it shows
 local HELP_PACK = 4 * PACK
 
 local function module_name(path)
