@@ -132,6 +132,15 @@ $(filter $(STRIDED),$(KERNELS)): CFLAGS += $(call has,-fversion-loops-for-stride
 # A loop whose body chooses between two results becomes vector code only if the unused one cannot trap.
 $(VECTORS): ALL_CFLAGS += -fno-trapping-math
 
+# What prepares work and has no loop over elements of its own is small rather than fast: a step of a network or a model
+# counts the same instructions within 2 %.
+COLD     = $(filter-out $(KERNELS) %/file/csv.o %/file/csv_cell.o %/op_index.o %/op_reduce.o %/op_join.o %/op_scan.o \
+             %/op_bessel.o %/op_gamma.o %/op_special.o %/op_fourier.o,$(filter $(foreach d,lua file nn/layer autodiff/op/op \
+             autodiff/vmap infer/estimator smc/kalman distribution/vector distribution/real distribution/bijector \
+             distribution/divergence distribution/composite distribution/gaussian distribution/label distribution/atom,\
+             $(BUILD)/obj/$(d)/% $(BUILD)/obj/$(d)_%),$(LIB_OBJ)))
+$(filter-out $(WRITTEN),$(COLD)): CFLAGS += -Os
+
 # What stack unwinders read is a tenth of the library and stands only where errors of a Lua compiled as C++ pass through.
 # (Debuggers read the tables of -g; sanitizers need these.)
 $(filter-out $(BUILD)/obj/lua/%,$(LIB_OBJ)): TABLES = $(if $(SANITIZE),,-fno-asynchronous-unwind-tables)

@@ -209,6 +209,14 @@ const char *g(int i) { return fine[i]; }
     for _, text in ipairs(require "spec.gates.globals"(copy, folder)) do assert.falsy(text:find "fine") end
   end)
 
+  it("library_size: room for more than there is", function()
+    must("mkdir %s/build", copy)
+    add("build/fault.c", "__attribute__((visibility(\"default\"))) const char fault[4000000] = {1};\n")
+    must("%s -shared -fPIC %s/build/fault.c -o %s/build/libpenumbra.so.0", cc, copy, copy)
+    if #tool.lines("readelf -h %s/build/libpenumbra.so.0 | grep X86-64", copy) == 0 then return end
+    caught_in(copy .. "/build", "library_size", "libpenumbra.so.0 has", "MiB without symbols, limit")
+  end)
+
   it("headers: one that needs another", function()
     small()
     add("src/base/fault.h", "int64_t pni_fault(pn_context *c);\n")

@@ -15,5 +15,5 @@ return function(bench)
   bench.row("start-up with require 'penumbra'", start [[require "penumbra"]], "ms")
   local copy = bench.build .. "/stripped.so"
   bench.run(("cp %s/libpenumbra.so.0 %s && strip %s"):format(bench.build, copy, copy))
-  bench.row("libpenumbra.so.0, stripped", tonumber(bench.run("wc -c < " .. copy)) / 2 ^ 20, "MiB", 1)
+  bench.row("libpenumbra.so.0, stripped", tonumber(bench.run("wc -c < " .. copy)) / 2 ^ 20, "MiB", 3)
 end

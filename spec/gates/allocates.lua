@@ -15,7 +15,7 @@ for name in ([[
   pthread_cond_broadcast pthread_cond_destroy pthread_cond_init pthread_cond_signal pthread_cond_wait pthread_join
   pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock
   close read write pread fsync stat fstat open openat fdopen flock fstatat ftruncate unlinkat renameat faccessat fchmod
-  clearerr ferror fileno fclose fgets getc ungetc uflow fread fwrite free
+  clearerr ferror fileno fclose fgets getc getc_unlocked ungetc uflow fread fwrite free
   crc32 deflate deflateEnd inflate inflateEnd inflateReset malloc_trim
   openblas_get_config openblas_get_corename openblas_get_num_threads openblas_set_num_threads
   cpu_model cpu_indicator_init stack_chk_fail _GLOBAL_OFFSET_TABLE_ tls_get_addr gmon_start cxa_finalize

@@ -10,11 +10,15 @@
 #include "../file/file.h"
 #include "penumbra_lua.h"
 
-/* Made by embed.lua: the text of lua/ as gzip. */
+/* Made by embed.lua: the text of lua/ as deflate. A line of what help shows stands for each empty line of the code. */
+extern const struct pni_pack {
+  const unsigned char *at;
+  unsigned packed, size;
+} pni_packs[];
 extern const struct pni_module {
   const char *name;
-  const unsigned char *packed;
-  unsigned packed_size, size, public;
+  unsigned at, help_at, size;
+  unsigned char code, help, public;
 } pni_modules[];
 
 static const struct pni_module *find(const char *name) {
@@ -30,29 +34,66 @@ bool pni_embedded_public(const char *name) {
   return m && m->public;
 }
 
-/* Pushes the module's text. */
-static void push_text(lua_State *L, const struct pni_module *m) {
-  luaL_Buffer b;
-  char *text = luaL_buffinitsize(L, &b, m->size);
-  pn_context *c = pni_lua_context(L);
-  z_stream z;
-  pni_zlib_memory(&z, c);
-  if (inflateInit2(&z, 15 + 16) != Z_OK) pni_raise(L, c);
-  z.next_in = (unsigned char *)(uintptr_t)m->packed;
-  z.avail_in = m->packed_size;
-  z.next_out = (unsigned char *)text;
-  z.avail_out = m->size;
-  int status = inflate(&z, Z_FINISH);
-  inflateEnd(&z);
-  if (status != Z_STREAM_END) luaL_error(L, "module '%s' is damaged", m->name);
-  luaL_pushresultsize(&b, m->size);
+static const char packs_key = 0; /* in the registry: the packs that are there, until the collector comes */
+
+static void push_packs(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &packs_key) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &packs_key);
 }
+
+/* Pushes what the pack holds. */
+static const char *push_pack(lua_State *L, int number) {
+  push_packs(L);
+  if (lua_rawgeti(L, -1, number + 1) == LUA_TNIL) {
+    const struct pni_pack *k = &pni_packs[number];
+    lua_pop(L, 1);
+    unsigned char *text = lua_newuserdatauv(L, k->size, 0);
+    pn_context *c = pni_lua_context(L);
+    z_stream z;
+    pni_zlib_memory(&z, c);
+    if (inflateInit2(&z, -15) != Z_OK) pni_raise(L, c);
+    z.next_in = (unsigned char *)(uintptr_t)k->at;
+    z.avail_in = k->packed;
+    z.next_out = text;
+    z.avail_out = k->size;
+    int status = inflate(&z, Z_FINISH);
+    inflateEnd(&z);
+    if (status != Z_STREAM_END) luaL_error(L, "the embedded modules are damaged");
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, number + 1);
+  }
+  lua_remove(L, -2);
+  return lua_touserdata(L, -1);
+}
+
+static const char *after_line(const char *at) { return strchr(at, '\n') + 1; }
 
 /* source(name) -> the text of an embedded module, or nil */
 static int l_source(lua_State *L) {
   const struct pni_module *m = find(luaL_checkstring(L, 1));
   if (!m) return 0;
-  push_text(L, m);
+  const char *at = push_pack(L, m->code) + m->at, *end = at + m->size, *help = push_pack(L, m->help) + m->help_at;
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  while (at < end) {
+    const char *next = after_line(at);
+    if (*at == '\n') {
+      const char *from = help;
+      help = after_line(help);
+      luaL_addlstring(&b, from, (size_t)(help - from));
+    } else {
+      luaL_addlstring(&b, at, (size_t)(next - at));
+    }
+    at = next;
+  }
+  luaL_pushresult(&b);
   return 1;
 }
 
@@ -69,9 +110,9 @@ static int l_modules(lua_State *L) {
 bool pni_push_embedded(lua_State *L, const char *name) {
   const struct pni_module *m = find(name);
   if (!m) return false;
-  push_text(L, m);
+  const char *text = push_pack(L, m->code) + m->at;
   lua_pushfstring(L, "=%s", name);
-  int status = luaL_loadbufferx(L, lua_tostring(L, -2), m->size, lua_tostring(L, -1), "t");
+  int status = luaL_loadbufferx(L, text, m->size, lua_tostring(L, -1), "t");
   lua_replace(L, -3);
   lua_pop(L, 1);
   if (status != LUA_OK) lua_error(L);

@@ -33,12 +33,13 @@ local function joined(new, old)
   return old and core.concatenate({ new, old }, 1) or new
 end
 
--- What the step sees: data, their ages and the weights of their likelihoods.
+-- What the step sees: data, with targets as the likelihood takes them, their ages and the weights of their likelihoods.
 local function gathered(self, s, batch, elapsed)
   local n, kept = batch.x:size(1), s.memory
   local d = { x = joined(batch.x, kept and kept.x), y = joined(batch.y, kept and kept.y), num_new = n,
     age = joined(core.zeros { n }, kept and kept.age + elapsed) }
   d.num_data = d.x:size(1)
+  d.targets = self.model.kind.check("observe", d.y, d.num_data, self.model.net.outputs, self.model)
   d.past = s.past
   if self.forget and s.past and self.forget.name == "bayesian_forgetting" then
     d.past = s.past * self.forget:memory_weight(elapsed)
@@ -52,8 +53,8 @@ local function gathered(self, s, batch, elapsed)
 end
 
 local function rows(d, places)
-  return { x = d.x:take(1, places), y = d.y:take(1, places), age = d.age:take(1, places),
-    weights = d.weights:take(1, places), num_data = places:numel(), past = d.past }
+  return { x = d.x:take(1, places), targets = d.targets:take(1, places), weights = d.weights:take(1, places),
+    num_data = places:numel(), past = d.past }
 end
 
 -- ---- projections ----
@@ -67,11 +68,9 @@ local function told(self, stage, bar)
 end
 
 local function project(self, runner, stage, purpose, step, d, predecessor, start, steps)
-  local model = self.model
   local bar <close> = self.progress == true and progress.asked(true, { total = steps, label = stage }) or nil
-  return projection.run(runner, { start = start, predecessor = predecessor, x = d.x,
-    y = model.kind.check("observe", d.y, d.num_data, model.net.outputs, model), weights = d.weights:to(model.net.dtype),
-    past = d.past, steps = steps, lr = self.lr, final = self.final,
+  return projection.run(runner, { start = start, predecessor = predecessor, x = d.x, y = d.targets,
+    weights = d.weights:to(self.model.net.dtype), past = d.past, steps = steps, lr = self.lr, final = self.final,
     generator = stream_step.generator(self.seed, step, purpose),
     told = told(self, stage, bar) })
 end
@@ -211,8 +210,7 @@ local function past_after(self, s, d, found, kept)
     return d.past
   end
   local model, left = self.model, rows(d, others)
-  local y = model.kind.check("observe", left.y, left.num_data, model.net.outputs, model)
-  local squares = observation.expected_squares(model, found, left.x, y, self.draws.predict,
+  local squares = observation.expected_squares(model, found, left.x, left.targets, self.draws.predict,
     stream_step.generator(self.seed, s.step, "noise"))
   local weights = left.weights:to(model.net.dtype)
   return d.past + core.stack { weights:sum() * model.net.outputs, (squares * weights):sum() }
@@ -244,11 +242,12 @@ function stream_step.run(self, s, batch)
   local report = { step = s.step, time = batch.time, elapsed = elapsed, num_new = batch.x:size(1), weight = 1,
     seconds = {} }
   local clock = core.clock()
-  report.log_predictive_before = observation.log_predictive(self.model, s.projection, batch.x,
-    self.model.kind.check("observe", batch.y, report.num_new, self.model.net.outputs, self.model), self.draws.predict,
-    stream_step.generator(self.seed, s.step, "ahead")):mean():item()
+  local d = gathered(self, s, batch, elapsed)
+  local new, ahead = d.targets:slice(1, 1, d.num_new), stream_step.generator(self.seed, s.step, "ahead")
+  report.log_predictive_before =
+    observation.log_predictive(self.model, s.projection, batch.x, new, self.draws.predict, ahead):mean():item()
   report.seconds.predict = core.clock() - clock
-  local w = { state = s, report = report, predecessor = s.gaussian, data = gathered(self, s, batch, elapsed),
+  local w = { state = s, report = report, predecessor = s.gaussian, data = d,
     second_steps = self.steps.second or (s.step == 0 and self.steps.first or self.steps.later) }
   if self.forget and s.step > 0 then
     w.predecessor = self.forget:apply(s.gaussian, self.prior, elapsed)

@@ -53,7 +53,7 @@ typedef struct trials {
   int64_t accepted[LOT];
 } trials;
 
-FN void propose(trials *s, uint64_t key, uint32_t attempt, int groups) {
+static __attribute__((noinline)) TARGET void propose(trials *s, uint64_t key, uint32_t attempt, int groups) {
   uint32_t w[4][LOT];
   words_at((uint32_t *const[4]){w[0], w[1], w[2], w[3]}, key, s->position, attempt, PNI_DOMAIN_GAMMA, groups);
   EACH {

@@ -50,7 +50,8 @@ INLINE void OF(strip)(MATRIX z, MATRIX x, MATRIX y, int inner, int i, int to, in
 #if WIDTH == 1
 /* z = x y, z += x y or z -= x y with x [n, inner], y [inner, k] by BLAS; elements of a row of z stand side by side.
  * What has one row may have any distance between rows. */
-FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k, int how, bool lower) {
+static __attribute__((noinline)) TARGET void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n, int inner,
+                                                         int k, int how, bool lower) {
   enum { MOST = 1 << 29, PER_STEP = 16 }; /* multiplications at a time, some hundredths of a second, and in a step */
   bool tx = x.col != 1, ty = y.col != 1;
   int ldx = tx ? x.col : n == 1 ? inner : x.row, ldy = ty ? y.col : inner == 1 ? k : y.row;

@@ -33,12 +33,16 @@ FN void NAME(panel_tile)(const NAME(panel_block) * b, const int rows, const int 
       PNI_UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = MADD(a, row[v], sum[i][v]);
     }
   }
-  PNI_UNROLL for (int i = 0; i < rows; i++) PNI_UNROLL for (int v = 0; v < vectors; v++) {
-    NAME(panel_vec) *out = (NAME(panel_vec) *)(b->out + i * b->out_row + v * LANES), s = sum[i][v];
-    if (b->negative) s = -s;
-    if (b->add) s = *out + s;
-    *out = s;
-  }
+#define EACH PNI_UNROLL for (int i = 0; i < rows; i++, out += b->out_row) PNI_UNROLL for (int v = 0; v < vectors; v++)
+#define OUT  (*(NAME(panel_vec) *)(out + v * LANES))
+  REAL *out = b->out;
+  if (b->negative) EACH sum[i][v] = -sum[i][v];
+  out = b->out;
+  if (b->add) EACH sum[i][v] = OUT + sum[i][v];
+  out = b->out;
+  EACH OUT = sum[i][v];
+#undef EACH
+#undef OUT
 }
 
 #define TILE(rows)                                                                                                     \
