@@ -753,6 +753,8 @@ typedef struct pn_csv_options {
   const int64_t *columns;          /* 0-based positions, negative from the end; NULL: by name */
   const char *const *column_names; /* names in the header */
   char decimal;                    /* 0: a point in numbers; ',': a comma */
+  char comment;                    /* lines that begin with it are passed over; 0: none are */
+  char whole_lines;                /* 1: a last line that does not end is passed over */
   int64_t first_row, num_rows;     /* which rows below the header, 0-based; num_rows 0: all from first_row on */
 } pn_csv_options;
 
@@ -786,6 +788,19 @@ PN_API pn_tensor *pn_load_idx_as(pn_context *c, const char *path, pn_dtype dtype
  * little-endian (may be gzipped), as a tensor of this shape and dtype. PN_SHAPE where longer or shorter. Scoped. */
 PN_API pn_tensor *pn_load_raw(pn_context *c, const char *path, const char *element, int ndim, const int64_t *shape,
                               pn_dtype dtype);
+/* A chunk of a Zarr array (version 2): elements of `type`, NumPy's text "<f8", "|b1" or ">i4", row-major and never
+ * packed, as a tensor of this shape and the nearest dtype. PN_MISSING if there is no such file, PN_SHAPE where it is
+ * longer or shorter. Scoped. */
+PN_API pn_tensor *pn_load_chunk(pn_context *c, const char *path, const char *type, int ndim, const int64_t *shape);
+/* Writes a folder with a file for each tensor (its elements, row-major and little-endian: a chunk) and each text of the
+ * archive, under names of any depth, "posterior/mu/0.0": a Zarr store. It is written under another name beside `path`
+ * and takes its place whole. What stands there already must be a store (a folder with a file .zgroup, which is
+ * written if the archive has none). PN_DOMAIN (a name that leads out of the folder), PN_IO, PN_NOMEM. */
+PN_API pn_status pn_save_store(pn_context *c, const char *path, const pn_archive *a);
+/* The lines of a text file (may be gzipped) that begin with `prefix`, without what ends them. New. */
+PN_API pn_names *pn_load_lines(pn_context *c, const char *path, const char *prefix);
+/* Writes n bytes. PN_IO, PN_NOMEM. */
+PN_API pn_status pn_save_bytes(pn_context *c, const char *path, const void *bytes, size_t n);
 /* A picture as [height, width, channels] with numbers from 0 to 1, float64 or float32: PNG of every kind but interlaced
  * ones (1 channel of grey, 3 of colours or a palette, 2 and 4 with opacity), binary PGM (1) and PPM (3). What PNG files
  * say of gamma, and of transparency beside grey, colours and palettes, is passed over. Scoped; PN_DTYPE, PN_FORMAT,

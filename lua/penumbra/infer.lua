@@ -19,6 +19,7 @@ local log_weights = require "penumbra.infer.log_weights"
 local normal_outputs = require "penumbra.infer.normal_outputs"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
+local read_draws = require "penumbra.infer.read_draws"
 
 local infer = {}
 
@@ -90,6 +91,12 @@ infer.jacobian_matrix = curvature.jacobian
 --- pn.help "penumbra.infer.guide".
 function infer.guide(name, given)
   return require("penumbra.infer.guide").new(name, given)
+end
+
+-- ---- draws of other programs ----
+
+for name, f in pairs(read_draws) do
+  infer[name] = f
 end
 
 return infer

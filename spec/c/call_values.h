@@ -186,6 +186,8 @@ VALUE(npz, in_folder("a.npz"));
 VALUE(idx, in_folder("a.idx"));
 VALUE(raw, in_folder("a.raw"));
 VALUE(picture, in_folder("a.pgm"));
+VALUE(store, in_folder("store"));
+FIXED(chunk_type, char, "|u1");
 VALUE(safetensors, in_folder("a.safetensors"));
 VALUE(filter_file, in_folder("filter.safetensors"));
 VALUE(script_file, in_folder("script.lua"));

@@ -92,6 +92,46 @@ for format, make in pairs {
     use = function(t) tostring(core.is_tensor(t) and t * 2 or t) end }
 end
 
+-- A store is a folder: the file that is damaged is its metadata, or the chunk of one array, by turns.
+local store_files = { ".zmetadata", "posterior/mu/0.0", "posterior/school/0" }
+local good_store
+
+local function read_all(path)
+  local file <close> = assert(io.open(path, "rb"))
+  return file:read "a"
+end
+
+kinds.store = {
+  raw = true,
+  make = function(path)
+    good_store = path .. ".zarr"
+    assert(pn.data.save_zarr(good_store, { posterior = { mu = pn.randn { 2, 4 }, k = pn.randn { 2, 4, 2 } },
+      sample_stats = { diverging = pn.randn({ 2, 4 }):gt(0), energy = pn.randn { 2, 4 } },
+      log_likelihood = { y = pn.randn { 2, 4, 3 } } }, { dims = { mu = { "chain", "draw" },
+      k = { "chain", "draw", "school" }, y = { "chain", "draw", "y_dim_0" }, diverging = { "chain", "draw" },
+      energy = { "chain", "draw" } }, coords = { school = { "one", "two" } } }))
+    write_all(path, read_all(good_store .. "/.zmetadata"))
+  end,
+  load = function(path)
+    local at = chance(0.8) and 1 or random(#store_files)
+    if path ~= "bad" then return infer.arviz(good_store) end
+    local place = ("%s/%s"):format(good_store, store_files[at])
+    local kept = read_all(place)
+    write_all(place, read_all(path))
+    local read = chance(0.3) and pn.data.zarr or infer.arviz
+    local results = table.pack(pcall(read, good_store))
+    write_all(place, kept)
+    if not results[1] then error(results[2], 0) end
+    return table.unpack(results, 2, results.n)
+  end,
+  use = function(p)
+    if p.summary then
+      tostring(p)
+      if p.log_densities then p:loo() end
+    end
+  end,
+}
+
 kinds.rows = {
   make = function(path) assert(pn.save(path, { a = pn.randn { 5, 2 } })) end,
   load = function(path) return pn.data.open(path, { name = chance(0.5) and "a" or nil }) end,
