@@ -13,6 +13,7 @@
 --- -inf and none either; if that is so for all data, or a weight is NaN or +inf, it is an error.
 -- help: pn.infer, part
 local core = require "penumbra.core"
+local cmdstan = require "penumbra.infer.cmdstan"
 local curvature = require "penumbra.autodiff.curvature"
 local laplace = require "penumbra.infer.laplace"
 local log_weights = require "penumbra.infer.log_weights"
@@ -95,8 +96,10 @@ end
 
 -- ---- draws of other programs ----
 
-for name, f in pairs(read_draws) do
-  infer[name] = f
+for _, part in ipairs { read_draws, cmdstan } do
+  for name, f in pairs(part) do
+    infer[name] = f
+  end
 end
 
 return infer

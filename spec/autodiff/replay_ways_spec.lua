@@ -353,7 +353,7 @@ local once = set [[
   csv idx load npy open npz raw safetensors save script files new points impulses capture history
   reliability bars
   standardise split parameters
-  json gluonts series_csv image zarr arviz trap_nan objects
+  json gluonts series_csv image zarr arviz cmdstan trap_nan objects
   new_sampler new_filter run finished iteration gradients draws statistics metric new_population evaluate
 ]]
 

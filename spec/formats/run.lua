@@ -1,6 +1,6 @@
---- The formats of other programs beside these programs themselves: each script in Python of this folder is run by what
---- `make formats` has installed (build/peers/formats), and calls the one in Lua beside it. Where there is no such Python
---- each is skipped, and that is said.
+--- The formats of other programs beside these programs themselves: each script in Python of this folder is run by
+--- what `make formats` has installed (build/peers/formats), and calls the one in Lua beside it. Where there is no such
+--- Python each is skipped, and that is said.
 ---   lua spec/formats/run.lua [NAME]...
 local build = os.getenv "BUILD" or "build"
 local lua = arg[-1] or "lua5.4"
@@ -8,7 +8,7 @@ local python = build .. "/peers/formats/bin/python"
 local ready = io.open(build .. "/peers/formats/installed")
 if ready then ready:close() end
 
-local names = #arg > 0 and arg or { "arviz" }
+local names = #arg > 0 and arg or { "arviz", "stan" }
 local counts = { passed = 0, failed = 0, skipped = 0 }
 for _, name in ipairs(names) do
   local verdict = "skipped"

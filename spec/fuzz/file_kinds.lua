@@ -132,6 +132,20 @@ kinds.store = {
   end,
 }
 
+kinds.cmdstan = {
+  raw = true,
+  make = function(path)
+    local rows = {}
+    for k = 1, 5 do rows[k] = ("%d,0.9,0.5,2,3,%d,8.5,0.25,1,2,3,4,-1.5\n"):format(-k, k % 2) end
+    write_all(path, "# method = sample (Default)\n# num_samples = 4\n# num_warmup = 1\n# save_warmup = 1\n# thin = 1\n"
+      .. "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__,mu,a.1.1,a.2.1,a.1.2,a.2.2,"
+      .. "log_lik.1\n" .. rows[1] .. "# Step size = 0.5\n# Elements of inverse mass matrix:\n# 1, 0.5\n# 0.5, 2\n"
+      .. table.concat(rows, "", 2) .. "#  Elapsed Time: 0.1 seconds (Warm-up)\n#     0.2 seconds (Total)\n")
+  end,
+  load = function(path) return infer.cmdstan(path, { partial = chance(0.5) }) end,
+  use = kinds.store.use,
+}
+
 kinds.rows = {
   make = function(path) assert(pn.save(path, { a = pn.randn { 5, 2 } })) end,
   load = function(path) return pn.data.open(path, { name = chance(0.5) and "a" or nil }) end,

@@ -3,10 +3,10 @@
 local tool = require "spec.gates.tool"
 
 local CALLS = {}
-for name in ([[open openat creat fopen freopen fdopen popen tmpfile mkstemp mkdtemp opendir fdopendir mmap unlink unlinkat remove
-  rename renameat link symlink mkdir mkdirat rmdir syscall truncate ftruncate chmod fchmod stat lstat fstatat access faccessat realpath
-  dlopen system execv execve execvp execvpe posix_spawn socket luaL_loadfilex luaopen_io luaopen_os luaopen_package
-  luaL_openlibs gzopen]]):gmatch "%S+" do
+for name in ([[open openat creat fopen freopen fdopen popen tmpfile mkstemp mkdtemp opendir fdopendir mmap unlink
+  unlinkat remove rename renameat link symlink mkdir mkdirat rmdir syscall truncate ftruncate chmod fchmod stat lstat
+  fstatat access faccessat realpath dlopen system execv execve execvp execvpe posix_spawn socket luaL_loadfilex
+  luaopen_io luaopen_os luaopen_package luaL_openlibs gzopen]]):gmatch "%S+" do
   CALLS[name] = true
 end
 

@@ -346,7 +346,8 @@ function class.__tostring(self)
   local n = self.chains * self.length
   local before = self.warmup and (" after %d of warm-up"):format(self.warmup) or ""
   local taken = self.seconds and (" in %.1f s"):format(self.seconds) or ""
-  local text = ("%s\n%d %s%s"):format(tostring(self:summary(self.latent)), n, self.particles and "particles"
+  local summary = self.length >= 4 and tostring(self:summary(self.latent)) or "too few draws for a summary"
+  local text = ("%s\n%d %s%s"):format(summary, n, self.particles and "particles"
     or ("draws of %d chains%s"):format(self.chains, before), taken)
   if self.log_evidence then
     text = ("%s, log evidence %.4f"):format(text, self.log_evidence.value)
