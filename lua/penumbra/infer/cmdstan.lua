@@ -58,8 +58,8 @@ local function metric_after(lines, k, axes)
   return core.tensor(axes == 1 and rows[1] or rows, { dtype = "float64" })
 end
 
--- "# num_samples = 1000 (Default)" and the like by name; step size and metric; seconds of the whole run, nil where it has
--- not ended.
+-- "# num_samples = 1000 (Default)" and the like by name; step size and metric; seconds of the whole run, nil where it
+-- has not ended.
 local function read_comments(path)
   local lines, message, code = files.load_lines(path, "#")
   if not lines then

@@ -330,6 +330,15 @@ static int save_archive(lua_State *L, const char *where, const char *about, save
 static int l_save_safetensors(lua_State *L) { return save_archive(L, "save", "save: metadata", pn_save_safetensors); }
 static int l_save_store(lua_State *L) { return save_archive(L, "save_zarr", "save_zarr", pn_save_store); }
 
+/* tensor_bytes(t): the elements of a tensor that is no view, row-major, as they stand in memory (little-endian) */
+static int l_tensor_bytes(lua_State *L) {
+  const pn_tensor *t = pni_test_tensor(L, 1);
+  if (!t || (t->numel && !pn_tensor_data(t)))
+    return pni_error(L, "tensor_bytes: needs a contiguous tensor, got %s", pni_type_name(L, 1));
+  lua_pushlstring(L, t->numel ? pn_tensor_data(t) : "", (size_t)t->numel * pn_dtype_size(pn_tensor_dtype(t)));
+  return 1;
+}
+
 /* save_bytes(path, text) */
 static int l_save_bytes(lua_State *L) {
   size_t n;
@@ -388,6 +397,7 @@ static const luaL_Reg functions[] = {{"load_csv", l_load_csv},
                                      {"save_safetensors", l_save_safetensors},
                                      {"save_store", l_save_store},
                                      {"save_bytes", l_save_bytes},
+                                     {"tensor_bytes", l_tensor_bytes},
                                      {NULL, NULL}};
 
 void pni_open_file(lua_State *L) {
