@@ -249,6 +249,7 @@ local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 local effects = {
   ["core.param"] = function(x) return pn.param(x) end,
   ["pn.nn.fit_actnorm"] = function(x) nn.fit_actnorm(scaled, x:reshape { 3, 1 }) return x end,
+  ["pn.nn.save_onnx"] = function(x) nn.save_onnx(os.tmpname(), net, { shape = { -1, 3 } }) return x end,
   ["pn.nn.bayesian"] = function(x) nn.bayesian(nn.linear(3, 2)) return x end,
   ["pn.continual.learner"] = function(x) pn.continual.learner { network = net, likelihood = "bernoulli" } return x end,
   ["pn.restore"] = function(x) pn.restore(learner_file, { network = net }) return x end,

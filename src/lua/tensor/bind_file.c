@@ -333,6 +333,7 @@ static int l_save_store(lua_State *L) { return save_archive(L, "save_zarr", "sav
 /* tensor_bytes(t): the elements of a tensor that is no view, row-major, as they stand in memory (little-endian) */
 static int l_tensor_bytes(lua_State *L) {
   const pn_tensor *t = pni_test_tensor(L, 1);
+  if (t && pni_check_read(pni_lua_context(L), t, "tensor_bytes")) return pni_raise(L, pni_lua_context(L));
   if (!t || (t->numel && !pn_tensor_data(t)))
     return pni_error(L, "tensor_bytes: needs a contiguous tensor, got %s", pni_type_name(L, 1));
   lua_pushlstring(L, t->numel ? pn_tensor_data(t) : "", (size_t)t->numel * pn_dtype_size(pn_tensor_dtype(t)));
