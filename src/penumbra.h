@@ -72,6 +72,7 @@
 **   Kalman filter sequences                   pn_kalman_filter, pn_kalman_log_prob ...
 **   hidden Markov models                      pn_hmm_filter, pn_hmm_viterbi, pn_hmm_sample
 **   files                                     pn_archive_new, pn_load_npy, pn_load_csv ...
+**   columns by Arrow's C data interface       pn_arrow_export, pn_arrow_import
 **   images                                    pn_conv2d, pn_max_pool2d ...
 **   bijectors                                 pn_bijector_new, pn_bijector_forward, pn_bijector_inverse_log_det ...
 **   distributions                             pn_dist_new, pn_dist_log_prob, pn_dist_rsample, pn_dist_kl ...
@@ -835,6 +836,52 @@ PN_API const char *pn_array_type(const pn_array_file *a);
 PN_API pn_tensor *pn_array_rows(pn_context *c, const pn_array_file *a, int64_t first, int64_t count, pn_dtype dtype);
 /* The rows at index, int64 [n], 0-based, as dtype. Scoped; PN_DOMAIN, PN_SHAPE, PN_IO, PN_NOMEM. */
 PN_API pn_tensor *pn_array_take(pn_context *c, const pn_array_file *a, const pn_tensor *index, pn_dtype dtype);
+
+/* ---- columns by Arrow's C data interface ---------------------------------------------------------
+ *
+ * The two structs are Arrow's (arrow.apache.org/docs/format/CDataInterface.html), which other headers declare under
+ * the same guard. Who has one calls its release. */
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE           2
+#define ARROW_FLAG_MAP_KEYS_SORTED    4
+struct ArrowSchema {
+  const char *format;
+  const char *name;
+  const char *metadata;
+  int64_t flags;
+  int64_t n_children;
+  struct ArrowSchema **children;
+  struct ArrowSchema *dictionary;
+  void (*release)(struct ArrowSchema *);
+  void *private_data;
+};
+struct ArrowArray {
+  int64_t length;
+  int64_t null_count;
+  int64_t offset;
+  int64_t n_buffers;
+  int64_t n_children;
+  const void **buffers;
+  struct ArrowArray **children;
+  struct ArrowArray *dictionary;
+  void (*release)(struct ArrowArray *);
+  void *private_data;
+};
+#endif
+
+/* The tensors of an archive, all of as many rows, as the columns of a record batch: of one axis as numbers, of more as
+ * lists of fixed size. The numbers are not copied (truth values are, eight to a byte): the context lives on until
+ * both structs are released, on its thread; values that an optimiser changes change there too. What schema and array
+ * held is overwritten. PN_DOMAIN (no tensors), PN_SHAPE (rows that differ), PN_NOMEM; then neither has a release. */
+PN_API pn_status pn_arrow_export(pn_context *c, const pn_archive *columns, struct ArrowSchema *schema,
+                                 struct ArrowArray *array);
+/* Copies the columns of a record batch, or a single array, as tensors by name: integers of all widths as int64, half
+ * precision as float32, lists of fixed size as further axes; a missing number is NaN. Releases schema and array, also
+ * on failure. PN_DTYPE (texts, dates, dictionaries), PN_DOMAIN (a missing whole number or truth value, a number that
+ * int64 cannot hold), PN_FORMAT, PN_SHAPE, PN_NOMEM. New. */
+PN_API pn_archive *pn_arrow_import(pn_context *c, struct ArrowSchema *schema, struct ArrowArray *array);
 
 /* ---- images: [n, channels, rows, columns], float dtypes; pairs are rows, columns ---------------- */
 

@@ -8,7 +8,7 @@ local python = build .. "/peers/formats/bin/python"
 local ready = io.open(build .. "/peers/formats/installed")
 if ready then ready:close() end
 
-local names = #arg > 0 and arg or { "arviz", "stan", "onnx" }
+local names = #arg > 0 and arg or { "arviz", "stan", "onnx", "arrow" }
 local counts = { passed = 0, failed = 0, skipped = 0 }
 for _, name in ipairs(names) do
   local verdict = "skipped"

@@ -111,6 +111,15 @@ describe("a posterior as ArviZ's store", function()
     same(y, pn.data.zarr(at "again.zarr").observed_data.y)
   end)
 
+  it("gives its log densities block by block", function()
+    local at_draws = require "penumbra.infer.at_draws"
+    local one, two = pn.arange(8):reshape { 2, 2, 2 }, pn.arange(12):reshape { 2, 2, 3 } + 100
+    local shapes, order, block = at_draws.stored_blocks { b = two, a = one }
+    assert.same({ { 2 }, { 3 }, { "a", "b" } }, { shapes.a, shapes.b, order })
+    assert.same({ { 1, 100, 101 }, { 3, 103, 104 }, { 5, 106, 107 }, { 7, 109, 110 } },
+      block(order, 2, 4):totable())
+  end)
+
   it("says what needs a model", function()
     local q = assert(pn.infer.arviz(path))
     for _, name in ipairs { "predict", "check", "labels", "label_draws" } do

@@ -140,6 +140,8 @@ typedef struct pni_element_type {
 const pni_element_type *pni_element_npy(const char *name);
 const pni_element_type *pni_element_safetensors(const char *name);
 const pni_element_type *pni_element_idx(int code);
+/* A number of IEEE 754's binary16. */
+float pni_half(uint16_t h);
 /* "uint8" */
 const char *pni_element_name(const pni_element_type *e);
 /* The type that stores a dtype unchanged. */

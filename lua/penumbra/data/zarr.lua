@@ -8,7 +8,7 @@
 --- Written: one chunk for each array, uncompressed, row-major, little-endian, with consolidated metadata. Read: chunks
 --- of any size in either axis order, fill values for those that are not there, numbers of all widths in either byte
 --- order; not compressed or filtered ones. Source: Zarr storage specification, version 2; xarray's encoding of it.
--- help: nowhere
+-- help: pn.data
 local core = require "penumbra.core"
 local form = require "penumbra.form"
 local options = require "penumbra.options"

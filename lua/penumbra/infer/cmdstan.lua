@@ -6,7 +6,7 @@
 ---     p.adaptation[1].step_size            of the first chain; .inverse_metric [n], or [n, n] where it is dense
 ---     p.config[1].num_samples              what its comments say
 ---     p.warmup_draws.draws.theta           where save_warmup was on; .statistics, too
--- help: module
+-- help: pn.infer
 local core = require "penumbra.core"
 local form = require "penumbra.form"
 local options = require "penumbra.options"

@@ -5,7 +5,7 @@
 ---     p:plot("pairs.svg", { kind = "pairs" })    p:loo()   where log densities are in the file
 ---
 --- What needs the model (p:predict, p:check, p:save) is an error that says so.
--- help: nowhere
+-- help: pn.infer
 local arviz_groups = require "penumbra.infer.arviz_groups"
 local data = require "penumbra.data"
 local form = require "penumbra.form"

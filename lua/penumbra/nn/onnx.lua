@@ -12,7 +12,7 @@
 ---     to_onnx = function(self, graph, x) return graph:node("Mul", { x, graph:constant(self.scale, "scale") }) end
 ---
 --- graph:node(op, inputs, attributes), graph:constant(tensor, name), graph:part(layer, x).
--- help: module
+-- help: pn.nn
 local core = require "penumbra.core"
 local mode = require "penumbra.nn.mode"
 local onnx_model = require "penumbra.nn.onnx_model"
