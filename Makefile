@@ -88,6 +88,7 @@ PACKAGES_jax   = jax numpyro blackjax 'arviz<0.23' smcx cuthbert dynamax statsmo
 PACKAGES_stan  = pystan 'setuptools<81' jax numpyro 'arviz<0.23'
 PACKAGES_nutpie = nutpie==0.16.8 stanli==0.24.0 bridgestan==2.9.0 arviz==0.23.4
 PACKAGES_particles = particles
+PACKAGES_formats = 'zarr<3' xarray==2024.11.0 'arviz<0.23' stanio cmdstanpy onnx onnxruntime pyarrow
 C_FILES     = $(shell find src spec examples -name '*.[ch]' -not -path '*/golden/*' 2>/dev/null | LC_ALL=C sort)
 # What the command tells of its options, and where each file is installed below PREFIX/share.
 COMPLETION_bash = bash-completion/completions/penumbra
@@ -319,6 +320,14 @@ $(BUILD)/peers/%/installed:
 	  { tail -n 2 $(BUILD)/peers/$*.log; echo 'bench-peers: $* could not be installed (no network?)'; exit 1; }
 	@touch $@
 
+# The formats of ArviZ, Stan, ONNX and Arrow beside these programs, which a first run installs under $(BUILD)/peers; where
+# they cannot be installed each is skipped, and that is said.
+formats:
+	@.ci/deps build
+	@$(SUBMAKE) all
+	@-$(SUBMAKE) $(BUILD)/peers/formats/installed
+	@$(RUN) $(LUA_ENV) BUILD=$(BUILD) $(LUA) spec/formats/run.lua
+
 # $(call lua_fuzzers,SECONDS): the Lua API, files, filters, rules, scripts' functions and fields under sanitisers, SECONDS in
 # all, half of them for the first; seeds from the time of day on (each report says how to repeat it)
 LUA_FUZZERS = api file filter rule function fields
@@ -364,7 +373,7 @@ soak-parts:
 	  PN_SEED=$$(date +%s) PN_SOAK=$$(expr $(SOAK) / 8) $(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/cancel_test examples/embed/two_runtimes; \
 	done
 
-soak: soak-parts packages soak-api
+soak: soak-parts packages soak-api formats
 
 # MUTANTS faults of each kind, drawn by MUTANT_SEED and planted one at a time into the Lua of MUTANT_UNDER, and as many into
 # the C; which of them the specs notice. What was tried is kept in $(BUILD)/mutants.
@@ -480,5 +489,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs gallery install install-lua install-rock uninstall fmt clean
+.PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs gallery install install-lua install-rock uninstall fmt clean formats
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(MPI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

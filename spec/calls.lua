@@ -46,6 +46,7 @@ local VALUES = {
   ["pn_sampler_config *"] = {["*"] = "sampler_config"}, ["pn_variable *"] = {["*"] = "variable"},
   ["pn_smc_config *"] = {["*"] = "smc_config"}, ["pn_filter_model *"] = {["*"] = "filter_model"},
   ["pn_limits *"] = {["*"] = "limits"}, ["const pn_array *"] = {["*"] = "array"},
+  ["struct ArrowSchema *"] = {["*"] = "arrow_schema"}, ["struct ArrowArray *"] = {["*"] = "arrow_array"},
   ["pn_beliefs *"] = {["*"] = "beliefs"}, ["pn_fused *"] = {["*"] = "fused"},
 }
 
@@ -78,7 +79,9 @@ local OF = {
   pn_hmm_viterbi = {emission = "signals"}, pn_load_csv = {path = "csv"}, pn_load_csv_text = {path = "csv"},
   pn_load_npy = {path = "npy"}, pn_load_npz = {path = "npz"}, pn_load_idx = {path = "idx"},
     pn_load_idx_as = {path = "idx"}, pn_load_raw = {path = "raw", element = "element_name"},
-    pn_load_image = {path = "picture"},
+    pn_load_image = {path = "picture"}, pn_load_chunk = {path = "raw", type = "chunk_type"},
+    pn_arrow_export = {schema = "arrow_schema_out", array = "arrow_array_out"},
+    pn_load_lines = {path = "csv"}, pn_save_store = {path = "store"}, pn_save_bytes = {path = "target_file"},
   pn_load_safetensors = {path = "safetensors"}, pn_array_open = {path = "safetensors", name = "array_name"},
   pn_array_take = {index = "positions"}, pn_conv2d = {x = "image", weight = "kernel"},
   pn_conv_transpose2d = {x = "image", weight = "kernel"}, pn_conv2d_weight = {x = "image", g = "corners"},

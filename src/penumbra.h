@@ -72,6 +72,7 @@
 **   Kalman filter sequences                   pn_kalman_filter, pn_kalman_log_prob ...
 **   hidden Markov models                      pn_hmm_filter, pn_hmm_viterbi, pn_hmm_sample
 **   files                                     pn_archive_new, pn_load_npy, pn_load_csv ...
+**   columns by Arrow's C data interface       pn_arrow_export, pn_arrow_import
 **   images                                    pn_conv2d, pn_max_pool2d ...
 **   bijectors                                 pn_bijector_new, pn_bijector_forward, pn_bijector_inverse_log_det ...
 **   distributions                             pn_dist_new, pn_dist_log_prob, pn_dist_rsample, pn_dist_kl ...
@@ -760,6 +761,8 @@ typedef struct pn_csv_options {
   const int64_t *columns;          /* 0-based positions, negative from the end; NULL: by name */
   const char *const *column_names; /* names in the header */
   char decimal;                    /* 0: a point in numbers; ',': a comma */
+  char comment;                    /* lines that begin with it are passed over; 0: none are */
+  char whole_lines;                /* 1: a last line that does not end is passed over */
   int64_t first_row, num_rows;     /* which rows below the header, 0-based; num_rows 0: all from first_row on */
 } pn_csv_options;
 
@@ -793,6 +796,19 @@ PN_API pn_tensor *pn_load_idx_as(pn_context *c, const char *path, pn_dtype dtype
  * little-endian (may be gzipped), as a tensor of this shape and dtype. PN_SHAPE where longer or shorter. Scoped. */
 PN_API pn_tensor *pn_load_raw(pn_context *c, const char *path, const char *element, int ndim, const int64_t *shape,
                               pn_dtype dtype);
+/* A chunk of a Zarr array (version 2): elements of `type`, NumPy's text "<f8", "|b1" or ">i4", row-major and never
+ * packed, as a tensor of this shape and the nearest dtype. PN_MISSING if there is no such file, PN_SHAPE where it is
+ * longer or shorter. Scoped. */
+PN_API pn_tensor *pn_load_chunk(pn_context *c, const char *path, const char *type, int ndim, const int64_t *shape);
+/* Writes a folder with a file for each tensor (its elements, row-major and little-endian: a chunk) and each text of the
+ * archive, under names of any depth, "posterior/mu/0.0": a Zarr store. It is written under another name beside `path`
+ * and takes its place whole. What stands there already must be a store (a folder with a file .zgroup, which is
+ * written if the archive has none). PN_DOMAIN (a name that leads out of the folder), PN_IO, PN_NOMEM. */
+PN_API pn_status pn_save_store(pn_context *c, const char *path, const pn_archive *a);
+/* The lines of a text file (may be gzipped) that begin with `prefix`, without what ends them. New. */
+PN_API pn_names *pn_load_lines(pn_context *c, const char *path, const char *prefix);
+/* Writes n bytes. PN_IO, PN_NOMEM. */
+PN_API pn_status pn_save_bytes(pn_context *c, const char *path, const void *bytes, size_t n);
 /* A picture as [height, width, channels] with numbers from 0 to 1, float64 or float32: PNG of every kind but interlaced
  * ones (1 channel of grey, 3 of colours or a palette, 2 and 4 with opacity), binary PGM (1) and PPM (3). What PNG files
  * say of gamma, and of transparency beside grey, colours and palettes, is passed over. Scoped; PN_DTYPE, PN_FORMAT,
@@ -827,6 +843,52 @@ PN_API const char *pn_array_type(const pn_array_file *a);
 PN_API pn_tensor *pn_array_rows(pn_context *c, const pn_array_file *a, int64_t first, int64_t count, pn_dtype dtype);
 /* The rows at index, int64 [n], 0-based, as dtype. Scoped; PN_DOMAIN, PN_SHAPE, PN_IO, PN_NOMEM. */
 PN_API pn_tensor *pn_array_take(pn_context *c, const pn_array_file *a, const pn_tensor *index, pn_dtype dtype);
+
+/* ---- columns by Arrow's C data interface ---------------------------------------------------------
+ *
+ * The two structs are Arrow's (arrow.apache.org/docs/format/CDataInterface.html), which other headers declare under
+ * the same guard. Who has one calls its release. */
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE           2
+#define ARROW_FLAG_MAP_KEYS_SORTED    4
+struct ArrowSchema {
+  const char *format;
+  const char *name;
+  const char *metadata;
+  int64_t flags;
+  int64_t n_children;
+  struct ArrowSchema **children;
+  struct ArrowSchema *dictionary;
+  void (*release)(struct ArrowSchema *);
+  void *private_data;
+};
+struct ArrowArray {
+  int64_t length;
+  int64_t null_count;
+  int64_t offset;
+  int64_t n_buffers;
+  int64_t n_children;
+  const void **buffers;
+  struct ArrowArray **children;
+  struct ArrowArray *dictionary;
+  void (*release)(struct ArrowArray *);
+  void *private_data;
+};
+#endif
+
+/* The tensors of an archive, all of as many rows, as the columns of a record batch: of one axis as numbers, of more as
+ * lists of fixed size. The numbers are not copied (truth values are, eight to a byte): the context lives on until
+ * both structs are released, on its thread; values that an optimiser changes change there too. What schema and array
+ * held is overwritten. PN_DOMAIN (no tensors), PN_SHAPE (rows that differ), PN_NOMEM; then neither has a release. */
+PN_API pn_status pn_arrow_export(pn_context *c, const pn_archive *columns, struct ArrowSchema *schema,
+                                 struct ArrowArray *array);
+/* Copies the columns of a record batch, or a single array, as tensors by name: integers of all widths as int64, half
+ * precision as float32, lists of fixed size as further axes; a missing number is NaN. Releases schema and array, also
+ * on failure. PN_DTYPE (texts, dates, dictionaries), PN_DOMAIN (a missing whole number or truth value, a number that
+ * int64 cannot hold), PN_FORMAT, PN_SHAPE, PN_NOMEM. New. */
+PN_API pn_archive *pn_arrow_import(pn_context *c, struct ArrowSchema *schema, struct ArrowArray *array);
 
 /* ---- images: [n, channels, rows, columns], float dtypes; pairs are rows, columns ---------------- */
 

@@ -53,6 +53,7 @@ end
 ---   columns    list of names, or of positions from 1 (-1 is the last): what to read, in this order
 ---   rows       {first, last}, from 1 below the header, or {first}: which rows
 ---   missing    one more text that means a missing value
+---   comment    one character: lines that begin with it are passed over
 ---   decimal    "," where numbers have a comma: then a point in one is an error
 ---   kinds      table name -> "category", "date", "skip" or "number" (the rest), of a file with a header: categories
 ---              become codes from 0, dates days since 1970-01-01 with the time of day as a fraction, missing ones NaN.
@@ -68,6 +69,7 @@ function data.csv(path, given)
     rows = options.optional "table",
     missing = options.optional "string",
     decimal = options.optional "string",
+    comment = options.optional "string",
     kinds = options.optional "table",
     levels = options.optional "table",
     date = options.optional "string",
@@ -78,13 +80,14 @@ function data.csv(path, given)
     if o.levels or o.date then
       core.error(("csv: %s is only used with kinds"):format(o.levels and "levels" or "date"))
     end
-    return hinting(files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, o.columns, o.decimal, first, count))
+    return hinting(files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, o.columns, o.decimal, first, count,
+      o.comment))
   end
   return require("penumbra.data.mixed_table").read(path, o, function(columns)
-    return files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, columns, o.decimal, first, count)
+    return files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, columns, o.decimal, first, count, o.comment)
   end, function(columns, one)
     return files.load_csv_text(path, o.delimiter, o.header, nil, o.missing, columns, o.decimal, one and 0 or first,
-      one and 1 or count)
+      one and 1 or count, o.comment)
   end)
 end
 
@@ -559,7 +562,7 @@ function data.standardise(x)
 end
 
 data.ball_video = require "penumbra.data.ball_video".ball_video
-for _, home in ipairs { "toy", "augment", "lagged" } do
+for _, home in ipairs { "toy", "augment", "lagged", "zarr" } do
   for name, make in pairs(require("penumbra.data." .. home)) do
     data[name] = make
   end

@@ -13,12 +13,14 @@
 --- -inf and none either; if that is so for all data, or a weight is NaN or +inf, it is an error.
 -- help: pn.infer, part
 local core = require "penumbra.core"
+local cmdstan = require "penumbra.infer.cmdstan"
 local curvature = require "penumbra.autodiff.curvature"
 local laplace = require "penumbra.infer.laplace"
 local log_weights = require "penumbra.infer.log_weights"
 local normal_outputs = require "penumbra.infer.normal_outputs"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
+local read_draws = require "penumbra.infer.read_draws"
 
 local infer = {}
 
@@ -90,6 +92,14 @@ infer.jacobian_matrix = curvature.jacobian
 --- pn.help "penumbra.infer.guide".
 function infer.guide(name, given)
   return require("penumbra.infer.guide").new(name, given)
+end
+
+-- ---- draws of other programs ----
+
+for _, part in ipairs { read_draws, cmdstan } do
+  for name, f in pairs(part) do
+    infer[name] = f
+  end
 end
 
 return infer

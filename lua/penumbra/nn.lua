@@ -119,6 +119,14 @@ function nn.recurrent(kind, inputs, hidden, given)
     end
     return x
   end
+  function net.to_onnx(self, graph, x)
+    for k, layer in ipairs(self) do
+      local there = graph:part(layer.forward, x, k .. ".forward")
+      x = layer.backward and graph:node("Concat", { there, graph:part(layer.backward, x, k .. ".backward") },
+        { axis = -1 }) or there
+    end
+    return x
+  end
   function net.torch_name(name) -- "0.backward.weight_ih_l0" -> "weight_ih_l0_reverse"
     local k, way, what = name:match "^(%d+)%.(%a+)%.(.*)_l0$"
     return ("%s_l%s%s"):format(what, k, way == "backward" and "_reverse" or "")
@@ -165,6 +173,10 @@ function nn.residual(body, shortcut)
     forward = function(self, x, generator)
       return (self.shortcut and call_part(self.shortcut, x, generator) or x) + call_part(self.body, x, generator)
     end,
+    to_onnx = function(self, graph, x)
+      local y = graph:part(self.body, x, "body")
+      return graph:node("Add", { self.shortcut and graph:part(self.shortcut, x, "shortcut") or x, y })
+    end,
     moments = function(self, mean, variance)
       local m, v = part_moments("residual", self.body, mean, variance)
       if self.shortcut then
@@ -195,6 +207,12 @@ function nn.concat(parts, axis)
         out[k] = call_part(part, x, generator)
       end
       return core.concatenate(out, axis or -1)
+    end,
+    to_onnx = function(self, graph, x)
+      local out = {}
+      for k, part in ipairs(self.parts) do out[k] = graph:part(part, x, k) end
+      local from = axis or -1
+      return graph:node("Concat", out, { axis = from > 0 and from - 1 or from })
     end,
     moments = function(self, mean, variance)
       local means, variances, uncertain = {}, {}, false
@@ -272,6 +290,7 @@ function nn.mlp(sizes, given)
 end
 
 nn.bayesian = require "penumbra.nn.bayesian".bayesian
+nn.save_onnx = require "penumbra.nn.onnx".save_onnx
 nn.predict = require "penumbra.nn.predict".predict
 nn.likelihood = core.namespace("pn.nn.likelihood", require "penumbra.nn.likelihood")
 nn.activation_variance = require "penumbra.nn.unit_variance".activation_variance

@@ -93,6 +93,8 @@
 ---     size           how large: numbers in a vector, steps of a window, a picture
 ---     first          what begins a series, or how many of it
 ---     shape          sizes of the axes, a list
+---     dims, coords   names of the axes of arrays in a file; what their places are called
+---     groups         names or members of groups: of draws in a file, of matrices that have one network
 ---     path           of a file; of a stochastic equation: a pn.brownian
 ---     first_step     of an adaptive solver, its length; 0: found by itself
 ---     dtype          "float64" or "float32"

@@ -170,6 +170,10 @@ local reads = {
   end,
   ["pn.data.class_weights"] = function(x) return x * data.class_weights(x:abs():floor()):sum() end,
   ["pn.data.save_npy"] = function(x) data.save_npy(os.tmpname(), x) return x end,
+  ["pn.data.save_zarr"] = function(x)
+    data.save_zarr(os.tmpname() .. ".zarr", { g = { x = x } })
+    return x
+  end,
   ["pn.data.save_npz"] = function(x) data.save_npz(os.tmpname(), { x = x }) return x end,
   ["pn.data.save_csv"] = function(x) data.save_csv(os.tmpname(), x:reshape { 1, 3 }) return x end,
   ["pn.data.save_idx"] = function(x) data.save_idx(os.tmpname(), x) return x end,
@@ -245,6 +249,7 @@ local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 local effects = {
   ["core.param"] = function(x) return pn.param(x) end,
   ["pn.nn.fit_actnorm"] = function(x) nn.fit_actnorm(scaled, x:reshape { 3, 1 }) return x end,
+  ["pn.nn.save_onnx"] = function(x) nn.save_onnx(os.tmpname(), net, { shape = { -1, 3 } }) return x end,
   ["pn.nn.bayesian"] = function(x) nn.bayesian(nn.linear(3, 2)) return x end,
   ["pn.continual.learner"] = function(x) pn.continual.learner { network = net, likelihood = "bernoulli" } return x end,
   ["pn.restore"] = function(x) pn.restore(learner_file, { network = net }) return x end,
@@ -349,7 +354,7 @@ local once = set [[
   csv idx load npy open npz raw safetensors save script files new points impulses capture history
   reliability bars
   standardise split parameters
-  json gluonts series_csv image trap_nan objects
+  json gluonts series_csv image zarr arviz cmdstan trap_nan objects
   new_sampler new_filter run finished iteration gradients draws statistics metric new_population evaluate
 ]]
 

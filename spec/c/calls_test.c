@@ -308,7 +308,7 @@ int main(void) {
   progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   static const char *const made[] = {"a.csv",      "a.npy", "a.npz",         "a.idx",
                                      "a.raw",      "a.pgm", "a.safetensors", "filter.safetensors",
-                                     "script.lua", "saved"};
+                                     "script.lua", "saved", "store/array",   "store/.zgroup"};
   setvbuf(stdout, NULL, _IOLBF, 0);
   make_folder();
   files();
@@ -328,6 +328,7 @@ int main(void) {
   check_passed += p->passed;
   check_failed += p->failed;
   for (size_t k = 0; k < sizeof made / sizeof *made; k++) unlink(in_folder(made[k]));
+  CHECK(rmdir(in_folder("store")) == 0);
   remove_folder();
   CHECK_DONE();
 }

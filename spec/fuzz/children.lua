@@ -34,7 +34,7 @@ local function parent(what, options)
   end
   local started, seed, failed, calls = os.time(), options.seed, 0, 0
   repeat
-    local command = "cd %s && rm -f * && ulimit -t 180 && %s %s timeout -k 5 1200 %s %s --child %d%s >output 2>&1"
+    local command = "cd %s && rm -rf ./* && ulimit -t 180 && %s %s timeout -k 5 1200 %s %s --child %d%s >output 2>&1"
     local line = command:format(folder, absolute_all "LUA_PATH", absolute_all "LUA_CPATH", absolute(lua),
       absolute(script), seed, others)
     local _, _, code = os.execute(line)

@@ -92,6 +92,60 @@ for format, make in pairs {
     use = function(t) tostring(core.is_tensor(t) and t * 2 or t) end }
 end
 
+-- A store is a folder: the file that is damaged is its metadata, or the chunk of one array, by turns.
+local store_files = { ".zmetadata", "posterior/mu/0.0", "posterior/school/0" }
+local good_store
+
+local function read_all(path)
+  local file <close> = assert(io.open(path, "rb"))
+  return file:read "a"
+end
+
+kinds.store = {
+  raw = true,
+  make = function(path)
+    good_store = path .. ".zarr"
+    assert(pn.data.save_zarr(good_store, { posterior = { mu = pn.randn { 2, 4 }, k = pn.randn { 2, 4, 2 } },
+      sample_stats = { diverging = pn.randn({ 2, 4 }):gt(0), energy = pn.randn { 2, 4 } },
+      log_likelihood = { y = pn.randn { 2, 4, 3 } } }, { dims = { mu = { "chain", "draw" },
+      k = { "chain", "draw", "school" }, y = { "chain", "draw", "y_dim_0" }, diverging = { "chain", "draw" },
+      energy = { "chain", "draw" } }, coords = { school = { "one", "two" } } }))
+    write_all(path, read_all(good_store .. "/.zmetadata"))
+  end,
+  load = function(path)
+    local at = chance(0.8) and 1 or random(#store_files)
+    if path ~= "bad" then return infer.arviz(good_store) end
+    local place = ("%s/%s"):format(good_store, store_files[at])
+    local kept = read_all(place)
+    write_all(place, read_all(path))
+    local read = chance(0.3) and pn.data.zarr or infer.arviz
+    local results = table.pack(pcall(read, good_store))
+    write_all(place, kept)
+    if not results[1] then error(results[2], 0) end
+    return table.unpack(results, 2, results.n)
+  end,
+  use = function(p)
+    if p.summary then
+      tostring(p)
+      if p.log_densities then p:loo() end
+    end
+  end,
+}
+
+kinds.cmdstan = {
+  raw = true,
+  make = function(path)
+    local rows = {}
+    for k = 1, 5 do rows[k] = ("%d,0.9,0.5,2,3,%d,8.5,0.25,1,2,3,4,-1.5\n"):format(-k, k % 2) end
+    write_all(path, "# method = sample (Default)\n# num_samples = 4\n# num_warmup = 1\n# save_warmup = 1\n# thin = 1\n"
+      .. "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__,mu,a.1.1,a.2.1,a.1.2,a.2.2,"
+      .. "log_lik.1\n" .. rows[1] .. "# Step size = 0.5\n# Elements of inverse mass matrix:\n# 1, 0.5\n# 0.5, 2\n"
+      .. table.concat(rows, "", 2) .. "#  Elapsed Time: 0.1 seconds (Warm-up)\n#     0.2 seconds (Total)\n")
+  end,
+  load = function(path) return infer.cmdstan(path, { partial = chance(0.5) }) end,
+  use = kinds.store.use,
+}
+
 kinds.rows = {
   make = function(path) assert(pn.save(path, { a = pn.randn { 5, 2 } })) end,
   load = function(path) return pn.data.open(path, { name = chance(0.5) and "a" or nil }) end,

@@ -15,6 +15,7 @@ for name in ([[
   pthread_cond_broadcast pthread_cond_destroy pthread_cond_init pthread_cond_signal pthread_cond_wait pthread_join
   pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock
   close read write pread fsync stat fstat open openat fdopen flock fstatat ftruncate unlinkat renameat faccessat fchmod
+  mkdirat syncfs syscall closedir readdir
   clearerr ferror fileno fclose fgets getc getc_unlocked ungetc uflow fread fwrite free
   crc32 deflate deflateEnd inflate inflateEnd inflateReset malloc_trim
   openblas_get_config openblas_get_corename openblas_get_num_threads openblas_set_num_threads
@@ -42,6 +43,7 @@ local ALLOWED = {
   deflateInit2_ = {["file/sink.o"] = "zalloc is the context's", ["file/npz_write.o"] = "zalloc is the context's"},
   inflateInit2_ = {["file/file.o"] = "zalloc is the context's", ["file/png.o"] = "zalloc is the context's",
     ["lua/embedded.o"] = "zalloc is the context's"},
+  fdopendir = {["file/zarr_store.o"] = "a DIR and its buffer, 32 KB, for each of at most DEEPEST_REMOVED folders"},
   fdopen = {["file/root.o"] = "a FILE and its buffer, 5 KB, for each of at most PNI_OPEN_FILES files"},
   fopen = {["lua/missing.o"] = "a FILE and its buffer, 5 KB, while a line of a script is read, never in a sandbox"},
   lua_newstate = {["lua/runtime/runtime.o"] = "with the allocator that charges the account"},

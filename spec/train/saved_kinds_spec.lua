@@ -14,6 +14,7 @@ describe("every kind of file", function()
   after_each(function()
     os.remove(path)
     os.remove(again)
+    os.execute(("rm -rf '%s.zarr'"):format(path))
   end)
 
   it("is loaded and goes on", function()

@@ -323,7 +323,15 @@ static pn_status read_text(pni_source *s, const pn_csv_options *o, result *r) {
   const char *p = text, *end = text + n;
   if (n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3; /* a byte order mark */
   table t = {.s = s, .o = o, .begin = {.p = p, .end = end, .line = 1, .column = 1, .c = s->c, .asked = p}};
+  t.begin.comment = o->comment;
+  if (o->whole_lines)
+    while (end > p && end[-1] != '\n' && end[-1] != '\r') end--;
+  t.begin.end = end;
   while (p < end && strchr(" \t\r\n", *p) && *p) p++;
+  while (o->comment && p < end && *p == o->comment) {
+    while (p < end && *p != '\n' && *p != '\r') p++;
+    while (p < end && strchr(" \t\r\n", *p) && *p) p++;
+  }
   t.begin.delimiter = o->delimiter ? o->delimiter : pni_csv_guess(p, end);
   if (o->decimal == ',' && t.begin.delimiter == ',')
     pni_source_fail(s, PN_DOMAIN, "has a comma between its columns, which cannot be the decimal one");
@@ -344,6 +352,9 @@ static pn_status check_options(pn_context *c, const pn_csv_options *o) {
   if (o->delimiter && !good_delimiter(o->delimiter))
     return pni_fail(c, PN_DOMAIN, "load_csv: delimiter must not be a quote, line end or part of a number, got '%c'",
                     o->delimiter);
+  if (o->comment && !good_delimiter(o->comment))
+    return pni_fail(c, PN_DOMAIN, "load_csv: comment must not be a quote, line end or part of a number, got '%c'",
+                    o->comment);
   if (o->num_columns > 0 && !o->columns && !o->column_names)
     return pni_fail(c, PN_DOMAIN, "load_csv: columns must be given by position or name");
   if (o->decimal && o->decimal != '.' && o->decimal != ',')

@@ -10,6 +10,7 @@
 typedef struct pni_csv {
   const char *p, *end;
   char delimiter;
+  char comment;   /* lines that begin with it are passed over; 0: none are */
   int64_t line;   /* 1-based, of the cell to come */
   int64_t column; /* 1-based */
   pn_context *c;  /* asked now and then whether to go on; NULL: nobody is */

@@ -42,10 +42,16 @@ static void pass_line_end(pni_csv *s) {
   s->column = 1;
 }
 
-/* Passes over empty lines. false at the end of the text. */
+/* To the end of the line. */
+static void pass_line(pni_csv *s) {
+  while (!at_line_end(s) && !is_stopped(s)) s->p++;
+}
+
+/* Passes over empty lines and comments. false at the end of the text. */
 static bool begin_line(pni_csv *s) {
   while (s->p < s->end && !is_stopped(s)) {
     const char *begin = s->p;
+    if (s->comment && *s->p == s->comment) pass_line(s);
     skip_blanks(s);
     if (!at_line_end(s)) {
       if (s->delimiter != ' ') s->p = begin;

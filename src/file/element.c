@@ -69,7 +69,7 @@ static float float_of_bits(uint32_t bits) {
 }
 
 /* IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 fraction bits. */
-static float half(uint16_t h) {
+float pni_half(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 0x3ff;
   if (exponent == 31) return float_of_bits(sign | 0x7f800000u | fraction << 13);
   if (exponent) return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
@@ -88,7 +88,7 @@ static float half(uint16_t h) {
 
 static void widen(int kind, const unsigned char *in, void *out, int64_t n) {
   switch (kind) {
-  case F16: EACH(uint16_t, float, half(v));
+  case F16: EACH(uint16_t, float, pni_half(v));
   case BF16: EACH(uint16_t, float, float_of_bits((uint32_t)v << 16));
   case I32: EACH(int32_t, int64_t, v);
   case I16: EACH(int16_t, int64_t, v);

@@ -115,13 +115,14 @@ static pn_status start_inflate(pni_source *s, int bits) {
   return PN_OK;
 }
 
-static pn_status start(pni_source *s) {
+static pn_status start(pni_source *s, bool plain) {
   struct stat st;
   unsigned char magic[2] = {0, 0};
   size_t got;
   if (fstat(s->fd, &st) != 0) return pni_source_fail(s, PN_IO, "cannot be read: %s", strerror(errno));
   if (!S_ISREG(st.st_mode)) return pni_source_fail(s, PN_IO, "must be a regular file");
   s->room = s->end = st.st_size;
+  if (plain) return PN_OK;
   pn_status status = take(s, magic, 2, &got);
   s->at = 0;
   if (status != PN_OK || magic[0] != 0x1f || magic[1] != 0x8b) return status;
@@ -129,7 +130,7 @@ static pn_status start(pni_source *s) {
   return start_inflate(s, 15 + 16);
 }
 
-pn_status pni_source_open(pn_context *c, const char *where, const char *path, pni_source *s) {
+static pn_status open_as(pn_context *c, const char *where, const char *path, bool plain, pni_source *s) {
   if (!PNI_GIVEN(c, where, path)) return c->status;
   memset(s, 0, sizeof *s);
   s->c = c;
@@ -137,11 +138,20 @@ pn_status pni_source_open(pn_context *c, const char *where, const char *path, pn
   s->path = path;
   s->root = c->root;
   s->fd = pni_root_file(s->root, path, O_RDONLY);
-  if (s->fd < 0) return pni_source_fail(s, PN_IO, "cannot be opened: %s", pni_root_reason(c->root, errno));
+  pn_status why = plain && errno == ENOENT ? PN_MISSING : PN_IO;
+  if (s->fd < 0) return pni_source_fail(s, why, "cannot be opened: %s", pni_root_reason(c->root, errno));
   s->own = true;
-  pn_status status = start(s);
+  pn_status status = start(s, plain);
   if (status != PN_OK) pni_source_close(s);
   return status;
+}
+
+pn_status pni_source_open(pn_context *c, const char *where, const char *path, pni_source *s) {
+  return open_as(c, where, path, false, s);
+}
+
+pn_status pni_source_open_plain(pn_context *c, const char *where, const char *path, pni_source *s) {
+  return open_as(c, where, path, true, s);
 }
 
 pn_status pni_source_range(pni_source *s, const pni_source *file, int64_t begin, int64_t length, bool deflated) {

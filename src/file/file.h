@@ -73,6 +73,8 @@ typedef struct pni_source {
 
 /* Opens a regular file; gzip is recognised by its first bytes. On failure there is nothing to close. */
 pn_status pni_source_open(pn_context *c, const char *where, const char *path, pni_source *s);
+/* The same of a file that is never packed, whatever its first bytes are; PN_MISSING if there is none. */
+pn_status pni_source_open_plain(pn_context *c, const char *where, const char *path, pni_source *s);
 /* `length` bytes of the plain file `file` from `begin`, inflated if `deflated`. file must outlive s. */
 pn_status pni_source_range(pni_source *s, const pni_source *file, int64_t begin, int64_t length, bool deflated);
 void pni_source_close(pni_source *s);
@@ -100,6 +102,7 @@ typedef struct pni_sink {
   int fd;
   int folder;          /* which holds the target */
   bool direct;         /* the target is a device or a pipe: no other file stands beside it */
+  bool within;         /* a new file of a folder that is put in place, and brought to disk, by somebody else */
   bool packed;         /* gzip */
   int64_t written;     /* bytes handed over so far, before packing */
   size_t used;         /* of buf */
@@ -112,6 +115,10 @@ typedef struct pni_sink {
 
 /* Begins to write `path`, gzipped if `packed`. On failure there is nothing to close. */
 pn_status pni_sink_open(pn_context *c, const char *where, const char *path, bool packed, pni_sink *s);
+/* Begins a new file `name` in an open folder that nobody else sees yet, which the sink closes. `path` is for
+ * messages. */
+pn_status pni_sink_within(pn_context *c, const char *where, const char *path, int folder, const char *name,
+                          pni_sink *s);
 pn_status pni_sink_write(pni_sink *s, const void *data, size_t n);
 /* With status PN_OK brings everything to disk and puts the new file in place; otherwise, and on failure,
  * removes it. Ends the sink either way. */
@@ -133,6 +140,8 @@ typedef struct pni_element_type {
 const pni_element_type *pni_element_npy(const char *name);
 const pni_element_type *pni_element_safetensors(const char *name);
 const pni_element_type *pni_element_idx(int code);
+/* A number of IEEE 754's binary16. */
+float pni_half(uint16_t h);
 /* "uint8" */
 const char *pni_element_name(const pni_element_type *e);
 /* The type that stores a dtype unchanged. */

@@ -157,6 +157,26 @@ pn_status pni_sink_open(pn_context *c, const char *where, const char *path, bool
   return c->status;
 }
 
+pn_status pni_sink_within(pn_context *c, const char *where, const char *path, int folder, const char *name,
+                          pni_sink *s) {
+  memset(s, 0, sizeof *s);
+  s->c = c;
+  s->where = where;
+  s->path = path;
+  s->fd = -1;
+  s->folder = folder;
+  s->within = true;
+  snprintf(s->target, sizeof s->target, "%s", name);
+  snprintf(s->temporary, sizeof s->temporary, "%s", name);
+  s->buf = pni_alloc(c, PNI_FILE_CHUNK);
+  if (!pni_failed(c)) {
+    s->fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (s->fd < 0) refuse(s, "cannot be written");
+  }
+  if (pni_failed(c)) discard(s);
+  return c->status;
+}
+
 /* ---- writing ---- */
 
 static pn_status flush(pni_sink *s) {
@@ -227,13 +247,13 @@ static void sync_folder(const pni_sink *s) {
 static pn_status settle(pni_sink *s) {
   if (s->packed && deflate_all(s, Z_FINISH) != PN_OK) return s->c->status;
   if (flush(s) != PN_OK) return s->c->status;
-  if (!s->direct && fsync(s->fd) != 0) return refuse(s, "cannot be written");
-  if (!s->direct && renameat(s->folder, s->temporary, s->folder, s->target) != 0)
+  if (!s->direct && !s->within && fsync(s->fd) != 0) return refuse(s, "cannot be written");
+  if (!s->direct && !s->within && renameat(s->folder, s->temporary, s->folder, s->target) != 0)
     return refuse(s, "cannot be replaced");
   int fd = s->fd; /* the lock is held until here */
   s->fd = -1;
   bool closed = close(fd) == 0;
-  if (s->direct) return closed ? PN_OK : refuse(s, "cannot be written");
+  if (s->direct || s->within) return closed ? PN_OK : refuse(s, "cannot be written");
   sync_folder(s);
   return PN_OK;
 }

@@ -261,6 +261,23 @@ function at_draws.likelihood_blocks(t, m, args, z)
   end
 end
 
+--- The same of log densities that are there already, by name [chains, draws, ...].
+function at_draws.stored_blocks(sites)
+  local shapes, names = {}, {}
+  for name, t in pairs(sites) do
+    shapes[name], names[#names + 1] = { table.unpack(t:shape(), 3) }, name
+  end
+  table.sort(names)
+  return shapes, names, function(list, first, last)
+    local parts = {}
+    for k, name in ipairs(list) do
+      local t = sites[name]
+      parts[k] = t:to("float64"):reshape { t:size(1) * t:size(2), -1 }
+    end
+    return core.concatenate(parts, 2):slice(2, first, last):contiguous()
+  end
+end
+
 --- What model m observes on args, all rows, by name, and the names in order; those of a scan joined. Latent variables:
 --- whatever `value` says (a function of model.run).
 function at_draws.observed(m, args, value)
@@ -277,6 +294,9 @@ end
 --- All numbers that posterior p observes, or those of one site, as a vector in the order of p:loo; nil where sites
 --- share an enumerated variable and have no density of their own.
 function at_draws.observed_values(p, site)
+  if not p.target then
+    return nil
+  end
   local sites, names = at_draws.observed(p.model, p.args, p.target:values_at(p.unconstrained[1][1]))
   table.sort(names)
   local list = {}

@@ -13,12 +13,14 @@
 ---     pn.compare{p, other}         which model predicts better: pn.help "pn.compare"
 ---     p:labels()                   posterior of enumerated variables, by site [..., K]; p:label_draws() draws of them
 ---     p:save(path)                 draws and statistics to a file; pn.restore(path, {model =, data =})
+---     p:save_arviz(path)           the same as ArviZ reads it; pn.infer.arviz(path)
 ---     p.warnings                   what speaks against these draws; printed with them
 ---     p.statistics                 of each draw [chains, draws]: log_density, accept, step_size, depth, leapfrogs,
 ---                                  divergent, energy
 ---     p.divergences p.e_bfmi p.seconds p.warmup (iterations a chain) p.gradients (of all chains, warm-up included)
 -- help: pn, methods p
 local core = require "penumbra.core"
+local arviz_groups = require "penumbra.infer.arviz_groups"
 local at_draws = require "penumbra.infer.at_draws"
 local data = require "penumbra.data"
 local estimate = require "penumbra.estimate"
@@ -133,7 +135,8 @@ local function warn_of_trajectories(self, max_depth, add)
     add("%d of %d transitions diverged: the step is too long for a narrow part of the posterior (target_accept = 0.95, "
       .. "or variables that are scaled and shifted: tau * z + mu)", self.divergences, total)
   end
-  local deep = max_depth and self.statistics.depth:ge(max_depth):to("float64"):sum():item() or 0
+  local depth = self.statistics.depth
+  local deep = max_depth and depth and depth:ge(max_depth):to("float64"):sum():item() or 0
   if deep > 0 then
     add("%d of %d transitions reached max_depth = %d: correlated or badly scaled variables (metric = "
       .. "'dense', or a longer warmup)", deep, total, max_depth)
@@ -145,6 +148,15 @@ local function warn_of_trajectories(self, max_depth, add)
   end
 end
 
+-- All numbers of draws that were read, [chains, draws, n].
+local function flattened(self)
+  local parts = {}
+  for k, name in ipairs(self.latent) do
+    parts[k] = self.draws[name]:to("float64"):reshape { self.chains, self.length, -1 }
+  end
+  return core.concatenate(parts, 3)
+end
+
 local function warnings_of(self, max_depth)
   local list = {}
   local function add(...)
@@ -153,7 +165,7 @@ local function warnings_of(self, max_depth)
   if self.divergences then
     warn_of_trajectories(self, max_depth, add)
   end
-  local z, still = self.unconstrained, {}
+  local z, still = self.unconstrained or flattened(self), {}
   for k, moved in ipairs(z:ne(z:slice(2, 1, 1)):any(-1):any(-1):totable()) do
     still[#still + 1] = not moved and ("%d"):format(k) or nil
   end
@@ -185,7 +197,16 @@ end
 local predict_options = { data = options.optional "table", model = options.optional(),
   draws = options.optional "number" }
 
-local function flat_draws(self, n)
+-- Raises where draws that were read from a file have no model.
+local function needs_model(where, self)
+  if not self.target then
+    core.error(("%s: these draws were read from a file without their model; pn.restore makes a posterior with it of "
+      .. "what p:save has written"):format(where))
+  end
+end
+
+local function flat_draws(where, self, n)
+  needs_model(where, self)
   local z = self.unconstrained:reshape { -1, self.unconstrained:size(3) }
   if not n or n >= z:size(1) then
     return z
@@ -201,8 +222,8 @@ end
 --- priors.
 function methods:predict(given)
   local o = options.check("predict", given, predict_options)
-  return at_draws.predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args,
-    flat_draws(self, o.draws))
+  local z = flat_draws("predict", self, o.draws)
+  return at_draws.predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args, z)
 end
 
 local data_options = { data = options.optional "table" }
@@ -212,8 +233,11 @@ local data_options = { data = options.optional "table" }
 --- arguments for the model, with what was observed there.
 function methods:log_likelihood(given)
   local o = options.check("log_likelihood", given, data_options)
-  local sites, names = at_draws.log_likelihood(self.target, self.model, o.data and model.packed(o.data) or self.args,
-    flat_draws(self))
+  if self.log_densities and not o.data then
+    return self.log_densities
+  end
+  local z = flat_draws("log_likelihood", self)
+  local sites, names = at_draws.log_likelihood(self.target, self.model, o.data and model.packed(o.data) or self.args, z)
   for _, name in ipairs(names) do
     sites[name] = sites[name]:reshape { self.chains, -1, table.unpack(sites[name]:shape(), 2) }
   end
@@ -230,14 +254,16 @@ local label_options = { draws = options.optional "number" }
 ---     z:argmax(-1)                       -- the likeliest value of each row, from 0 on
 function methods:labels(given)
   local o = options.check("labels", given, label_options)
-  return label_posterior.probabilities(self.target, self.model, self.args, flat_draws(self, o.draws))
+  local z = flat_draws("labels", self, o.draws)
+  return label_posterior.probabilities(self.target, self.model, self.args, z)
 end
 
 --- Joint draws of the enumerated variables given each draw of the others and all data: a table site -> int64
 --- [chains * draws, rows...]; those of a scan have time next. Option: draws, how many at most (picked at random).
 function methods:label_draws(given)
   local o = options.check("label_draws", given, label_options)
-  return label_posterior.draws(self.target, self.model, self.args, flat_draws(self, o.draws))
+  local z = flat_draws("label_draws", self, o.draws)
+  return label_posterior.draws(self.target, self.model, self.args, z)
 end
 
 --- Posterior predictive checks: statistics of what was observed against those of `draws` (1000) replications of it.
@@ -247,7 +273,8 @@ end
 --- name -> function (mean, sd, min and max unless given); site, which one where several are observed; data, as for
 --- predict.
 function methods:check(given)
-  return predictive.check(self, given, self.target:values_at(flat_draws(self, 1)[1]))
+  local z = flat_draws("check", self, 1)
+  return predictive.check(self, given, self.target:values_at(z[1]))
 end
 
 --- Leave-one-out predictive density by Pareto-smoothed importance sampling: how well the model predicts an observation
@@ -292,6 +319,7 @@ end
 --- what pn.restore makes the posterior of again. Returns true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
+  needs_model("save", self)
   local evidence = self.log_evidence
   return data.save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
     statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth, particles = self.particles,
@@ -299,13 +327,28 @@ function methods:save(path)
     warmup = self.warmup, gradients = self.gradients }, { format = "penumbra posterior" })
 end
 
+--- Writes the draws as ArviZ reads them (arviz.from_zarr(path)): a Zarr store, a folder, with the groups posterior,
+--- sample_stats (lp, acceptance_rate, step_size, tree_depth, n_steps, diverging, energy) and observed_data. Options:
+---
+--- groups    more of them, a list: "log_likelihood", "posterior_predictive", "prior"
+--- draws     of the prior, 1000
+--- dims      table site -> list of names of its axes after chain and draw; theta_dim_0, ... unless given
+--- coords    table name of an axis -> vector or list of texts; 0, 1, 2, ... unless given
+---
+--- pn.infer.arviz(path) reads it. Returns true, or nil, message, code.
+function methods:save_arviz(path, given)
+  return arviz_groups.save_posterior(self, path, given)
+end
+
 local class = { __name = "posterior", __index = core.namespace("a posterior", methods) }
 
 function class.__tostring(self)
-  local n = self.statistics.accept:numel()
+  local n = self.chains * self.length
   local before = self.warmup and (" after %d of warm-up"):format(self.warmup) or ""
-  local text = ("%s\n%d %s in %.1f s"):format(tostring(self:summary(self.latent)), n, self.particles and "particles"
-    or ("draws of %d chains%s"):format(self.chains, before), self.seconds)
+  local taken = self.seconds and (" in %.1f s"):format(self.seconds) or ""
+  local summary = self.length >= 4 and tostring(self:summary(self.latent)) or "too few draws for a summary"
+  local text = ("%s\n%d %s%s"):format(summary, n, self.particles and "particles"
+    or ("draws of %d chains%s"):format(self.chains, before), taken)
   if self.log_evidence then
     text = ("%s, log evidence %.4f"):format(text, self.log_evidence.value)
     text = self.log_evidence.se and ("%s, standard error %.2g"):format(text, self.log_evidence.se) or text
@@ -314,6 +357,21 @@ function class.__tostring(self)
     text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)
   end
   return text
+end
+
+-- Divergences, energies and warnings, where the statistics tell them.
+local function judged(self, max_depth)
+  local columns = self.statistics
+  if self.particles then
+    self.warnings = self.warnings or {}
+    return self
+  end
+  if columns.divergent then
+    self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
+    self.e_bfmi = columns.energy and self.length > 1 and e_bfmi(columns.energy) or {}
+  end
+  self.warnings = self.length >= 4 and warnings_of(self, max_depth) or {}
+  return self
 end
 
 --- new{model =, args =, target =, unconstrained = [chains, draws, n], statistics = [chains, draws, 7] or columns by
@@ -325,7 +383,7 @@ function posterior.new(given)
     self.log_evidence, self.log_evidence_error = estimate.new(self.log_evidence, self.log_evidence_error), nil
   end
   local z = self.unconstrained
-  self.chains = z:size(1)
+  self.chains, self.length = z:size(1), z:size(2)
   local values = target:compiled_values()
   values(z[1][1])
   local rows = values:map(z:reshape { -1, z:size(3) })
@@ -348,15 +406,21 @@ function posterior.new(given)
     end
     self.statistics = columns
   end
-  if self.particles then
-    self.warnings = self.warnings or {}
-    return self
+  return judged(self, given.max_depth)
+end
+
+--- of_draws{draws = {name = [chains, draws, ...]}, names =, statistics = {name = [chains, draws]}}: the posterior of
+--- draws that were read from a file, which has no model. What else it may have: warmup, seconds, max_depth, particles
+--- with log_evidence, log_densities = {name = [chains, draws, ...]} and notes, a list of warnings. Internal.
+function posterior.of_draws(given)
+  local self = setmetatable(given, class)
+  local first = self.draws[self.names[1]]
+  if self.log_evidence then
+    self.log_evidence, self.log_evidence_error = estimate.new(self.log_evidence, self.log_evidence_error), nil
   end
-  if columns.divergent then
-    self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
-    self.e_bfmi = z:size(2) > 1 and e_bfmi(columns.energy) or {}
-  end
-  self.warnings = z:size(2) >= 4 and warnings_of(self, given.max_depth) or {}
+  self.chains, self.length, self.latent = first:size(1), first:size(2), self.latent or self.names
+  judged(self, self.max_depth)
+  self.warnings = table.move(self.notes or {}, 1, #(self.notes or {}), #self.warnings + 1, self.warnings)
   return self
 end
 

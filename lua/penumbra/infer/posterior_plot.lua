@@ -175,7 +175,7 @@ end
 -- % of bins of independent draws.
 function kinds.rank(p, list)
   local panels = {}
-  local n = p.unconstrained:size(2)
+  local n = p.length
   local mean = n / BINS
   local sd = math.sqrt(n * (1 / BINS) * (1 - 1 / BINS))
   for k, one in ipairs(list) do
@@ -255,7 +255,7 @@ end
 -- Each number against each other one, divergences in red on top; laws on the diagonal.
 function kinds.pairs(p, list)
   local panels, n = {}, #list
-  local total = p.chains * p.unconstrained:size(2)
+  local total = p.chains * p.length
   local dots = math.min(DOTS, 2 * ALL_DOTS // math.max(1, n * (n - 1)))
   local some = total > dots and core.linspace(0, total - 1, dots):round():to "int64"
     or core.arange(total, { dtype = "int64" })
@@ -306,6 +306,9 @@ local REPLICATES = 40
 
 -- Laws of replicated data, thin, and that of what was observed.
 function kinds.predictive(p, _, o)
+  if not p.target then
+    core.error "plot: kind 'predictive' needs a model, and these draws were read from a file without one"
+  end
   local seen, names = at_draws.observed(p.model, p.args, p.target:values_at(p.unconstrained[1][1]))
   local site = o.site or names[1]
   if not site or not seen[site] then

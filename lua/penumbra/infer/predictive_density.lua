@@ -104,13 +104,18 @@ local BLOCK = 2 ^ 22
 -- which calls f(log densities [chains, draws, n]) for block after block. where: the function called.
 local function observations(where, p, site)
   local z = p.unconstrained
-  local shapes, names, block = at_draws.likelihood_blocks(p.target, p.model, p.args, z:reshape { -1, z:size(3) })
+  local shapes, names, block
+  if z then
+    shapes, names, block = at_draws.likelihood_blocks(p.target, p.model, p.args, z:reshape { -1, z:size(3) })
+  else
+    shapes, names, block = at_draws.stored_blocks(p:log_likelihood())
+  end
   table.sort(names)
   if site ~= nil and not shapes[site] then
     core.error(("%s: the model observes no '%s'; it observes %s"):format(where, tostring(site),
       table.concat(names, ", ")))
   end
-  local self = { shapes = shapes, names = site and { site } or names, numel = 0, draws = p.chains * z:size(2) }
+  local self = { shapes = shapes, names = site and { site } or names, numel = 0, draws = p.chains * p.length }
   for _, name in ipairs(self.names) do
     self.numel = self.numel + count_of(shapes[name])
   end
@@ -120,7 +125,7 @@ local function observations(where, p, site)
       if first > 1 then
         collectgarbage() -- what the block before has left
       end
-      f(block(self.names, first, math.min(self.numel, first + most - 1)):reshape { p.chains, z:size(2), -1 })
+      f(block(self.names, first, math.min(self.numel, first + most - 1)):reshape { p.chains, p.length, -1 })
     end
   end
   return self, each

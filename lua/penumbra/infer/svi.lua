@@ -15,6 +15,7 @@
 ---     fit:predict{data = ...}       draws of what is observed given draws of q
 ---     fit:check{statistic = f}      posterior predictive checks: p-values and a picture
 ---     fit:continue(1000)            more steps
+---     fit:save_arviz(path)          draws as ArviZ reads them
 ---     fit:save(path)    pn.restore(path, {model =, guide =, data =}) for going on tomorrow
 ---
 --- The bound is the sum over sites of E_q[log p] - E_q[log q], each counted as its plates say (size / batch of their
@@ -23,6 +24,7 @@
 --- the mean of the other particles as baseline.
 -- help: pn, methods fit
 local core = require "penumbra.core"
+local arviz_groups = require "penumbra.infer.arviz_groups"
 local data = require "penumbra.data"
 local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
@@ -332,6 +334,13 @@ function methods:save(path)
   options.argument("save", "path", path, "string")
   return data.save_safetensors(path, { parameters = self:state(), losses = core.tensor(self.losses),
     optimiser = self.optimiser:state(), seconds = self.seconds }, { format = "penumbra fit" })
+end
+
+--- Writes draws of the guide as ArviZ reads them (arviz.from_zarr(path)): a Zarr store with the groups posterior, one
+--- chain, and observed_data. Options: draws (1000), dims, coords as of p:save_arviz. Returns true, or nil, message,
+--- code.
+function methods:save_arviz(path, given)
+  return arviz_groups.save_fit(self, path, given)
 end
 
 local fit_file = saved.file {

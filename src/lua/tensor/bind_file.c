@@ -40,12 +40,13 @@ typedef struct {
   pn_names **names;
 } request;
 
-enum { CSV, NPY, IDX, RAW, IMAGE };
+enum { CSV, NPY, IDX, RAW, IMAGE, CHUNK };
 
 static pn_tensor *load_tensor(pn_context *c, const request *r) {
   if (r->kind == CSV) return pn_load_csv(c, r->path, &r->csv, r->names);
   if (r->kind == NPY) return pn_load_npy(c, r->path);
   if (r->kind == IMAGE) return pn_load_image(c, r->path, (pn_dtype)r->dtype);
+  if (r->kind == CHUNK) return pn_load_chunk(c, r->path, r->element, r->ndim, r->shape);
   if (r->kind == RAW) return pn_load_raw(c, r->path, r->element, r->ndim, r->shape, (pn_dtype)r->dtype);
   return r->dtype < 0 ? pn_load_idx(c, r->path) : pn_load_idx_as(c, r->path, (pn_dtype)r->dtype);
 }
@@ -95,6 +96,14 @@ static int l_load_raw(lua_State *L) {
   r.dtype = (int)pni_check_dtype(L, 4, "raw", PN_INT64);
   lua_settop(L, 3);
   r.ndim = pni_check_sizes(L, 3, "raw", PN_MAX_DIMS, r.shape);
+  return push_loaded(L, &r);
+}
+
+/* load_chunk(path, type, shape) */
+static int l_load_chunk(lua_State *L) {
+  request r = {.path = check_path(L, "zarr"), .kind = CHUNK, .element = pni_check_text(L, 2, "zarr", "type")};
+  lua_settop(L, 3);
+  r.ndim = pni_check_sizes(L, 3, "zarr", PN_MAX_DIMS, r.shape);
   return push_loaded(L, &r);
 }
 
@@ -155,16 +164,20 @@ static void push_names(lua_State *L, const pn_names *names) {
   }
 }
 
-/* The arguments path, delimiter, header, dtype, missing, columns, decimal, first, count, of which all but path may be
- * nil. What it pushes stays. */
+/* The arguments path, delimiter, header, dtype, missing, columns, decimal, first, count, comment, whole_lines, of which
+ * all but path may be nil. What it pushes stays. */
 static request check_csv(lua_State *L) {
-  lua_settop(L, 9);
+  lua_settop(L, 11);
   request r = {.path = check_path(L, "csv"), .kind = CSV};
   const char *delimiter = pni_check_optional_text(L, 2, "csv", "delimiter", "");
   const char *decimal = pni_check_optional_text(L, 7, "csv", "decimal", "");
   if (strlen(delimiter) > 1) pni_error(L, "csv: delimiter must be one character, got '%s'", delimiter);
   if (*decimal && strcmp(decimal, ".") != 0 && strcmp(decimal, ",") != 0)
     pni_error(L, "csv: decimal must be '.' or ',', got '%s'", decimal);
+  const char *comment = pni_check_optional_text(L, 10, "csv", "comment", "");
+  if (strlen(comment) > 1) pni_error(L, "csv: comment must be one character, got '%s'", comment);
+  r.csv.comment = *comment;
+  r.csv.whole_lines = (char)lua_toboolean(L, 11);
   r.csv.delimiter = *delimiter;
   r.csv.decimal = *decimal;
   r.csv.first_row = luaL_optinteger(L, 8, 0);
@@ -205,6 +218,20 @@ static int l_load_csv_text(lua_State *L) {
   push_names(L, h->cells);
   push_names(L, h->names);
   return 2;
+}
+
+/* load_lines(path, prefix) -> list of texts */
+static int l_load_lines(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  const char *path = check_path(L, "lines"), *prefix = pni_check_text(L, 2, "lines", "prefix");
+  holder *h = new_holder(L);
+  int tries = 0;
+  do h->cells = pn_load_lines(c, path, prefix);
+  while (!h->cells && pni_again(L, c, &tries));
+  if (!h->cells) return pni_push_failure(L, c);
+  push_names(L, h->cells);
+  if (lua_isnil(L, -1)) lua_newtable(L);
+  return 1;
 }
 
 /* ---- archives ---- */
@@ -282,20 +309,42 @@ static int l_save_npz(lua_State *L) {
   return push_saved(L, status);
 }
 
-/* save_safetensors(path, names, tensors, keys, texts) */
-static int l_save_safetensors(lua_State *L) {
-  const char *path = check_path(L, "save");
+typedef pn_status (*saver)(pn_context *c, const char *path, const pn_archive *a);
+
+/* The arguments path, names, tensors, keys, texts. */
+static int save_archive(lua_State *L, const char *where, const char *about, saver save) {
+  const char *path = check_path(L, where);
   pn_context *c = pni_lua_context(L);
   luaL_checktype(L, 4, LUA_TTABLE);
   luaL_checktype(L, 5, LUA_TTABLE);
   holder *h = new_holder(L);
   int n, m;
-  const char **keys = check_texts(L, 4, "save: metadata", &n), **texts = check_texts(L, 5, "save: metadata", &m);
-  pn_status status = fill_archive(L, "save", h);
+  const char **keys = check_texts(L, 4, about, &n), **texts = check_texts(L, 5, about, &m);
+  pn_status status = fill_archive(L, where, h);
   for (int k = 0; k < n && k < m && status == PN_OK; k++)
     status = pn_archive_set_text(c, h->archive, keys[k], texts[k]);
-  if (status == PN_OK) status = pn_save_safetensors(c, path, h->archive);
+  if (status == PN_OK) status = save(c, path, h->archive);
   return push_saved(L, status);
+}
+
+static int l_save_safetensors(lua_State *L) { return save_archive(L, "save", "save: metadata", pn_save_safetensors); }
+static int l_save_store(lua_State *L) { return save_archive(L, "save_zarr", "save_zarr", pn_save_store); }
+
+/* tensor_bytes(t): the elements of a tensor that is no view, row-major, as they stand in memory (little-endian) */
+static int l_tensor_bytes(lua_State *L) {
+  const pn_tensor *t = pni_test_tensor(L, 1);
+  if (t && pni_check_read(pni_lua_context(L), t, "tensor_bytes")) return pni_raise(L, pni_lua_context(L));
+  if (!t || (t->numel && !pn_tensor_data(t)))
+    return pni_error(L, "tensor_bytes: needs a contiguous tensor, got %s", pni_type_name(L, 1));
+  lua_pushlstring(L, t->numel ? pn_tensor_data(t) : "", (size_t)t->numel * pn_dtype_size(pn_tensor_dtype(t)));
+  return 1;
+}
+
+/* save_bytes(path, text) */
+static int l_save_bytes(lua_State *L) {
+  size_t n;
+  const char *path = check_path(L, "save_bytes"), *text = luaL_checklstring(L, 2, &n);
+  return push_saved(L, pn_save_bytes(pni_lua_context(L), path, text, n));
 }
 
 /* ---- saving one tensor ---- */
@@ -338,6 +387,8 @@ static const luaL_Reg functions[] = {{"load_csv", l_load_csv},
                                      {"load_idx", l_load_idx},
                                      {"load_raw", l_load_raw},
                                      {"load_image", l_load_image},
+                                     {"load_chunk", l_load_chunk},
+                                     {"load_lines", l_load_lines},
                                      {"load_npz", l_load_npz},
                                      {"load_safetensors", l_load_safetensors},
                                      {"save_csv", l_save_csv},
@@ -345,6 +396,9 @@ static const luaL_Reg functions[] = {{"load_csv", l_load_csv},
                                      {"save_idx", l_save_idx},
                                      {"save_npz", l_save_npz},
                                      {"save_safetensors", l_save_safetensors},
+                                     {"save_store", l_save_store},
+                                     {"save_bytes", l_save_bytes},
+                                     {"tensor_bytes", l_tensor_bytes},
                                      {NULL, NULL}};
 
 void pni_open_file(lua_State *L) {
