@@ -60,8 +60,8 @@ marks("band", function(o) return plot.band(x, y - 1, y + 1, o) end, { opacity = 
 marks("fan", function(o) return plot.fan(x, pn.stack({ y - 2, y - 1, y, y + 1, y + 2 }, 1), o) end, { opacity = 0.5 })
 marks("bars", function(o) return plot.bars(x, y, o) end, { opacity = 0.5, width = 0.3 })
 marks("histogram", function(o) return plot.histogram(drawn(1, 40), o) end, { opacity = 0.5, bins = 4, density = true })
-marks("text", function(o) return plot.text(x, y, { "a", "b", "c", "d" }, o) end, { place = "left", label = "none" })
-cases["pn.plot.text"][4] = { label = "words stand in no legend" }
+marks("text", function(o) return plot.text(x, y, { "a", "b", "c", "d" }, o) end, { place = "left",
+  label = battery.refused("what", "label must be absent") })
 local grid = drawn(2, 4, 3)
 marks("heatmap", function(o) return plot.heatmap(grid, o) end, { colour = "none", label = "none",
   colour_label = "z", palette = "grey", x = { 0, 2, 4 }, y = { 0, 2, 4, 6 } })
