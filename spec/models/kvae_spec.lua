@@ -227,10 +227,10 @@ describe("a Kalman variational autoencoder", function()
 
   it("weighs draws of its states by their laws, with offsets: the estimate of log p(z) has the exact mean", function()
     local paths = require "penumbra.models.state_paths"
-    local function diagonal(...) return pn.tensor({ ... }):diag_embed() end
-    local s = { mean = pn.tensor { 0.4, -0.3 }, cov = diagonal(0.8, 0.5), a = pn.tensor { { 0.9, 0.2 }, { -0.1, 0.7 } },
-      b = pn.tensor { 0.5, -0.7 }, q = diagonal(0.3, 0.2), c = pn.tensor { { 1, 0.5 } }, d = pn.tensor { 0.9 },
-      r = diagonal(0.4) }
+    local function diag(...) return pn.tensor({ ... }):diag_embed() end
+    local s = { mean = pn.tensor { 0.4, -0.3 }, cov = diag(0.8, 0.5), a = pn.tensor { { 0.9, 0.2 }, { -0.1, 0.7 } },
+      b = pn.tensor { 0.5, -0.7 }, q = diag(0.3, 0.2), c = pn.tensor { { 1, 0.5 } }, d = pn.tensor { 0.9 },
+      r = diag(0.4) }
     local z = pn.tensor { 1.2, 0.3, 2.1 }
     local exact = pn.smc.kalman.log_likelihood({ initial_mean = s.mean, initial_cov = s.cov, transition = s.a,
       transition_offset = s.b, transition_cov = s.q, emission = s.c, emission_offset = s.d, emission_cov = s.r },
