@@ -29,6 +29,24 @@ end
 
 local plain = scalar(0.9, 0.19, 0.25, 1)
 
+describe("the gap of a posterior that sees nothing", function()
+  -- Of one step the best q has the posterior's precision l = 1 / P + c' R^-1 c, the same for all data, and misses its
+  -- mean, whose variance is P - 1 / l: l (P - 1 / l) / 2 nats.
+  it("is what the posterior's mean varies by, for observations of two numbers", function()
+    local P, c, r = 0.8, { 1, 0.5 }, { 0.25, 0.5 }
+    local l = 1 / P + c[1] ^ 2 / r[1] + c[2] ^ 2 / r[2]
+    for _, method in ipairs { "matrix", "optimisation" } do
+      local g = gap_of(pn.smc.linear_system { transition = { { 1 } }, transition_cov = { { 0.1 } },
+        emission = { { c[1] }, { c[2] } }, emission_cov = { { r[1], 0 }, { 0, r[2] } }, initial_mean = { 0.3 },
+        initial_cov = { { P } } }, { steps = 1, conditioning = { observations = { { false } } }, method = method })
+      near((l * P - 1) / 2, g.gap, 1e-12)
+      near(1 / l, g.cov, 1e-12)
+      near(0.3, g.offset, 1e-12)
+      near({ 0, 0 }, g.weights, 0)
+    end
+  end)
+end)
+
 describe("the gap of a law of the data that is given by its moments", function()
   -- The covariance of y: C P C' with P_ij = a^|i - j| for a stationary state, and the noise.
   it("is that of the model that has them, with what is not observed too", function()

@@ -138,6 +138,12 @@ describe("measure, of a linear Gaussian system with a bad network,", function()
       widths = { 1 }, generator = pn.generator(1) })
     assert.is_true(q.log_scale:eq(before):all():item())
     assert.same({ ["local"] = false, mask = false }, hasty.settled)
+    local all = table.concat(hasty.notes, "\n") -- each beside the others
+    for _, note in ipairs { "local posteriors had not settled after 1 rounds of 3 steps", "refitted network",
+      "conditioning is an upper bound", "refitting had not settled (1 rounds of 3 steps, widths up to 1)",
+      "networks were refitted on the data that are measured" } do
+      assert(all:find(note, 1, true), note .. " is not told:\n" .. all)
+    end
     local text = tostring(hasty)
     assert.truthy(text:find("local posteriors had not settled after 1 rounds of 3 steps", 1, true))
     assert.truthy(text:find("refitting had not settled", 1, true))

@@ -115,6 +115,7 @@ describe("the gap of node permutations", function()
     for name, w in pairs(state) do state[name] = w * 0 end
     net:load_state(state)
     local r = inv.permutation_mixture(net, { scale = 1 }):gap { draws = 50 }
+    assert.equal(50, r.draws)
     assert.near(0, r.gap, 1e-12)
     pn.seed(5)
     r = inv.permutation_mixture(deep(3, 2), { scale = 1e-3 }):gap { draws = 50 }

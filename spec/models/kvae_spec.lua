@@ -225,6 +225,25 @@ describe("a Kalman variational autoencoder", function()
     assert.equal(0, (m:bound(b, { generator = pn.generator(1) }) - rb):abs():max():item())
   end)
 
+  it("weighs draws of its states by their laws, with offsets: the estimate of log p(z) has the exact mean", function()
+    local paths = require "penumbra.models.state_paths"
+    local function diag(...) return pn.tensor({ ... }):diag_embed() end
+    local s = { mean = pn.tensor { 0.4, -0.3 }, cov = diag(0.8, 0.5), a = pn.tensor { { 0.9, 0.2 }, { -0.1, 0.7 } },
+      b = pn.tensor { 0.5, -0.7 }, q = diag(0.3, 0.2), c = pn.tensor { { 1, 0.5 } }, d = pn.tensor { 0.9 },
+      r = diag(0.4) }
+    local z = pn.tensor { 1.2, 0.3, 2.1 }
+    local exact = pn.smc.kalman.log_likelihood({ initial_mean = s.mean, initial_cov = s.cov, transition = s.a,
+      transition_offset = s.b, transition_cov = s.q, emission = s.c, emission_offset = s.d, emission_cov = s.r },
+      z:reshape { 3, 1 }):item()
+    s.z = z:reshape { 3, 1, 1 }:broadcast_to { 3, 20000, 1 }
+    local each = paths.estimate(s, "joint", pn.generator(3), 0)
+    local error = each:std():item() / 20000 ^ 0.5
+    assert(6 * error < 0.1 and math.abs(each:mean():item() - exact) < 6 * error)
+    -- by single states less: their laws are those of a path without its correlations
+    local marginal = paths.estimate(s, "marginal", pn.generator(3), 0):mean():item()
+    assert(marginal < exact - 12 * error)
+  end)
+
   it("differentiates as finite differences do", function()
     pn.seed(6)
     local b = batch(4, 2)

@@ -116,7 +116,8 @@ end
 local function verdict(fault, specs, budget)
   local text = faults.applied(read(fault.file), fault)
   if not text then return nil end
-  local here = ("%s/try.%s.%d"):format(room, fault.file:gsub("/", "."), fault.from)
+  -- (help finds the module of a function by the last part of its path: "penumbra" stands there once)
+  local here = ("%s/try.%s.%d"):format(room, fault.file:gsub("^lua/penumbra/", ""):gsub("/", "."), fault.from)
   local path = here .. "/" .. fault.file:gsub("^lua/", "")
   os.execute(("mkdir -p '%s'"):format(path:match "^(.*)/"))
   local file <close> = assert(io.open(path, "w"))

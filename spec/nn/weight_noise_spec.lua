@@ -58,9 +58,35 @@ local function each(f, given)
   end
 end
 
+describe("flipout", function()
+  -- One draw of the weights serves all rows: of one input the noise of row n in output j is x s_n e_j r_nj. Without the
+  -- signs r of the outputs that of two rows and two outputs multiplies to e_1^2 e_2^2, which is never below 0. Of two
+  -- inputs |e_1j + e_2j| or |e_1j - e_2j|, each in half of the rows: without the signs s always the first.
+  it("turns the signs of inputs and of outputs, row by row", function()
+    local net = nn.bayesian(nn.linear(1, 2, { bias = false }), { estimator = "flipout", posterior_scale = 0.5 })
+    local x, g, count, sum, sides = pn.ones { 2, 1 }, pn.generator(6), 2000, 0, { 0, 0 }
+    local mean = net:mean(x)
+    for _ = 1, count do
+      local e = (net(x, g) - mean):sign()
+      sum = sum + e:prod():item()
+      for j = 1, 2 do sides[j] = sides[j] + e:select(j, 1):prod():item() end
+    end
+    local most = 6 / count ^ 0.5
+    assert(math.abs(sum / count) < most, sum / count)
+    for j = 1, 2 do assert(math.abs(sides[j] / count) < most, sides[j] / count) end
+    local two, same = nn.bayesian(nn.linear(2, 1, { bias = false }), { estimator = "flipout" }), 0
+    local ones = pn.ones { 2, 2 }
+    for _ = 1, count do
+      local e = (two(ones, g) - two:mean(ones)):abs()
+      same = same + ((e[1] - e[2]):abs():item() < 1e-12 and 1 or 0)
+    end
+    assert(math.abs(same / count - 0.5) < most / 2, same / count)
+  end)
+end)
+
 describe("a draw where nothing is uncertain", function()
   it("has a finite gradient", function()
-    local net = nn.bayesian(nn.conv1d(1, 2, { kernel = 2, bias = false }), { estimator = "local", posterior_scale = 0.3 })
+    local net = nn.bayesian(nn.conv1d(1, 2, { kernel = 2, bias = false }), { estimator = "local" })
     local x = pn.param(pn.tensor { { { 0, 0, 0, 1 } } }) -- the first outputs see zeros alone
     local y = net(x, pn.generator(1))
     for _, slope in ipairs(pn.grad(y:sum(), { x, table.unpack(net:parameters()) })) do

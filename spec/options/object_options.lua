@@ -60,8 +60,8 @@ marks("band", function(o) return plot.band(x, y - 1, y + 1, o) end, { opacity = 
 marks("fan", function(o) return plot.fan(x, pn.stack({ y - 2, y - 1, y, y + 1, y + 2 }, 1), o) end, { opacity = 0.5 })
 marks("bars", function(o) return plot.bars(x, y, o) end, { opacity = 0.5, width = 0.3 })
 marks("histogram", function(o) return plot.histogram(drawn(1, 40), o) end, { opacity = 0.5, bins = 4, density = true })
-marks("text", function(o) return plot.text(x, y, { "a", "b", "c", "d" }, o) end, { place = "left", label = "none" })
-cases["pn.plot.text"][4] = { label = "words stand in no legend" }
+marks("text", function(o) return plot.text(x, y, { "a", "b", "c", "d" }, o) end, { place = "left",
+  label = battery.refused("what", "label must be absent") })
 local grid = drawn(2, 4, 3)
 marks("heatmap", function(o) return plot.heatmap(grid, o) end, { colour = "none", label = "none",
   colour_label = "z", palette = "grey", x = { 0, 2, 4 }, y = { 0, 2, 4, 6 } })
@@ -329,6 +329,63 @@ for _, name in ipairs { "elbo", "expected_log_likelihood" } do
 end
 method("linear_model:data_bound", line, function(m, o) return m:data_bound(o) end)
 method("linear_model:optimum", line, function(m, o) return fields(m:optimum("mean_field", o)) end)
+
+local pair = once(function()
+  return line():approximation { loc = { 0.3, 0.1, 0, 0.2 }, variance = { 1, 0.5, 2, 1 } }
+end)
+local function moments_of(law) return law:mean(), law:variance() end
+method("linear_model:approximation", line, function(m, o) return moments_of(m:approximation(o):q0()) end,
+  { loc = { 0.3, 0.1, 0, 0.2 }, variance = { 1, 0.5, 2, 1 } }, { loc = { 0, 0.1, 0, 0.2 },
+  variance = { 2, 0.5, 2, 1 } }, { covariance = "spec/invariance/linear_model_spec.lua: in the place of variance" })
+method("approximation:finite", pair, function(m, o) return moments_of(m:finite(2, o)) end, {}, { pivot = 1 }, {
+  pivot = "the same law by another basis: spec/invariance/linear_model_spec.lua" })
+
+-- ---- what is drawn of fits and posteriors ----
+
+local coin = pn.model(function(m, seen)
+  local mu = m:sample("mu", dist.normal(0, 1))
+  m:plate("rows", seen:size(1), function() m:observe("y", dist.normal(mu, 1), seen) end)
+end)
+local posterior = once(function()
+  return pn.nuts(coin, { data = { drawn(42, 5) }, chains = 1, warmup = 10, draws = 12 })
+end)
+method("gibbs:predict", posterior, function(m, o) return m:predict(o) end, { draws = 4 }, { data = { drawn(43, 4) },
+  draws = 5 }, { model = "spec/infer/nuts_spec.lua" })
+method("gibbs:log_likelihood", posterior, function(m, o) return m:log_likelihood(o) end, {}, {
+  data = { drawn(43, 4) } })
+local days = once(pn.gap.traffic_days)
+method("flights:sample_after", days, function(s, o) return s:sample_after(pn.full({ 20, 2, 1 }, 50), 3, o) end)
+local kvae = once(function() return pn.models.kvae { units = 2, hidden = { 2 }, belief_draws = 1 } end)
+method("kvae:bound", kvae, function(m, o) return m:bound({ y = drawn(44, 4, 2, 1) }, o) end, {}, {
+  draws = 3 }, { state_draws = "a row of its own" })
+cases["kvae:bound by draws of the states"] = { function(o)
+  return kvae():bound({ y = drawn(44, 4, 2, 1) }, o)
+end, { objective = "monte_carlo" }, {}, {}, method = function() return kvae().bound end, only = { "state_draws" } }
+method("rbpf:forecast", once(function()
+  local f = smc.rbpf { num_particles = 4, init = switching.init, transition = switching.transition,
+    initial_mean = switching.initial_mean, initial_cov = switching.initial_cov,
+    system = function(s, _, u)
+      local m = of_label(s)
+      m.transition_offset = (u or pn.zeros { 1 }):reshape { 1 }
+      return m
+    end }
+  pn.seed(1)
+  f:run(values, { inputs = drawn(45, 5, 1) })
+  return f
+end), function(f, o) return f:forecast(2, o).mean end, { inputs = drawn(46, 2, 1) }, { inputs = drawn(47, 2, 1) })
+cases["pn.plot.history"] = { function(o)
+  return plot.script("a.svg", "svg", plot.history({ history = { 3, 2, 1.5 } }, o))
+end, {}, { log = true, x_label = "round" } }
+local sheets = pn.stack({ y, y + 1, y - 1, y * 2 }, 1)
+cases["pn.plot.fan_chart"] = { function(o) return plot.script("a.svg", "svg", { plot.fan_chart(o) }) end,
+  { draws = sheets, observations = pn.tensor { 1, 2 } }, {
+  draws = sheets * 2, levels = { 0.4 }, observations = pn.tensor { 1, 3 }, x = pn.tensor { 2, 3, 4, 7 },
+  observed_at = pn.tensor { 0, 2 }, start = 2, label = "mid", colour = "#123456", title = "t", x_label = "time",
+  y_label = "what", x_range = { 0, 9 }, y_range = { -9, 9 }, x_log = true, y_log = true, legend = "top left",
+  legend_title = "bands" }, { mean = "a row of its own: in the place of draws", variance = "the same" } }
+cases["pn.plot.fan_chart of a normal"] = { function(o) return plot.script("a.svg", "svg", { plot.fan_chart(o) }) end,
+  { mean = y, variance = y:square() + 1 }, { mean = y + 1, variance = y:square() + 2 }, {},
+  method = function() return plot.fan_chart end, only = { "mean", "variance" } }
 
 -- ---- learning ----
 

@@ -14,9 +14,18 @@
 --- tenths of a number, a generator, the next seed, float32. Callbacks must be called, a progress file written to,
 --- what is compiled must agree with what is not, and what a generator draws must hang on nothing else.
 local pn = require "penumbra"
+local core = require "penumbra.core"
 local known_options = require "penumbra.shell.known_options"
 
 local battery = {}
+
+-- Options are read off the text that runs, not off what the library had when it was built.
+local embedded = core.source
+function core.source(module)
+  local path = package.searchpath(module, package.path)
+  local file <close> = path and io.open(path)
+  return file and file:read "a" or embedded(module)
+end
 
 -- ---- what comes out ----
 

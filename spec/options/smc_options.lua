@@ -193,9 +193,9 @@ local function of_bound(f, more)
     return (f(smc.filter, model, series, o))
   end
 end
-for name, gradient in pairs { elbo = false, iwae = false, fivo = true } do
+for name, gradient in pairs { elbo = false, iwae = false, fivo = true, vsmc = true } do
   cases["pn.smc." .. name] = { of_bound(smc[name]), {}, { num_particles = 7, batch_shape = { 2 }, inputs = us,
-    resampling = gradient and "multinomial" or nil, threshold = gradient and 1 or nil },
+    resampling = gradient and "multinomial" or nil, threshold = gradient and (name == "vsmc" and 0.3 or 1) or nil },
     { observed = "pn.smc.rbpf's run: a filter of laws refuses it",
       resampling = not gradient and "nothing is resampled" or nil,
       gradient = gradient and "bounds of a particle filter's gradient" or nil,

@@ -263,3 +263,21 @@ describe("training on a bound", function()
     refused("the prior saw 25 of these 25 data", pac.certificate, m.net, m.prior_data, {})
   end)
 end)
+
+describe("training to a certificate", function()
+  it("refuses each number that is out of its range, by name", function()
+    local inf = math.huge
+    for name, values in pairs { floor = { 0.0, -0.1, 1.0, 1.5, 0 / 0 }, split = { -0.1, 1.0, 2.0, 0 / 0 },
+      prior_scale = { 0.0, -1.0, inf, 0 / 0 }, prior_lr = { 0.0, inf, 0 / 0 }, lr = { 0.0, -1.0, inf, 0 / 0 },
+      prior_epochs = { -1, 0.5 }, epochs = { 0, 1.5 }, seed = { -1, 0.5 }, batch_size = { 0, 1.5 } } do
+      for _, v in ipairs(values) do
+        local data = { pn.ones { 8, 2 }, pn.ones({ 8 }, { dtype = "int64" }) }
+        local ok, message = pcall(pac.train, pn.nn.linear(2, 2), data, { [name] = v })
+        assert.is_false(ok, ("%s = %s is taken"):format(name, v))
+        assert(message:find("train: " .. name .. " must", 1, true), message)
+        local got = message:match "got ([^:]*)"
+        assert(got == ("%g"):format(v) or got == tostring(v), message)
+      end
+    end
+  end)
+end)

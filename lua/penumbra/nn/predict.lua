@@ -63,8 +63,6 @@ end
 function predict.predict(net, x, given)
   local o = options.check("predict", given, spec)
   check_input(x)
-  options.whole("predict", "draws", o.draws, 1)
-  options.whole("predict", "batch_size", o.batch_size, 1)
   if not mode.is_network(net) and type(net) ~= "function" then
     core.error("predict: network must be a layer, a sequential, a module or a function, got " .. type(net))
   end

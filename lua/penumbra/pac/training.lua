@@ -63,7 +63,6 @@ local function check(net, data, given)
     core.error(("%s: split must be 0 or more and below 1, got %g"):format(WHERE, o.split))
   end
   options.whole(WHERE, "prior_epochs", o.prior_epochs, 0)
-  options.whole(WHERE, "seed", o.seed, 0)
   return o
 end
 

@@ -89,7 +89,9 @@ local function style_options(where, opt, more)
   local known = { label = options.optional "string", colour = options.optional "string" }
   for key, value in pairs(more or {}) do known[key] = value end
   local o = options.check(where, opt, known)
-  if o.colour and not o.colour:match "^#%x%x%x%x%x%x$" then
+  if o.label and known.place then
+    core.error(where .. ": label must be absent: words stand in no legend")
+  elseif o.colour and not o.colour:match "^#%x%x%x%x%x%x$" then
     core.error(("%s: colour must be like '#2f6db3', got '%s'"):format(where, o.colour))
   end
   return o
