@@ -1,6 +1,6 @@
 /*
-** log1p_gap.c: pni_log1p_gap of many numbers. With s = x / (2 + x), x - log(1 + x) = s [x - 2 s^2 P(s^2)] where x is from
-** -0.6 to 1, as there; beyond, the logarithm itself.
+** log1p_gap.c: pni_log1p_gap of many numbers. With s = x / (2 + x), x - log(1 + x) = s [x - 2 s^2 P(s^2)] where x is
+** from -0.6 to 1, as there; beyond, the logarithm itself.
 */
 #include <math.h>
 #include "../../base/processor.h"
