@@ -51,11 +51,28 @@ static pni_panel_product_kernel *const *own_kernels(void) {
 
 /* A constant of the process, written before any function of the library can be called, as in processor.c; that file's
  * level comes first. */
-static bool settled;
+static bool settled, packs;
 
 __attribute__((constructor)) static void settle(void) {
   int wanted = pni_products_wanted();
   settled = own_kernels() && (wanted >= 0 ? wanted == 1 : pni_blas_better_core() != NULL);
+  packs = own_kernels() && wanted != 0;
+}
+
+int64_t pni_gemm_pack_size(int64_t n, int64_t k) { return packs ? pni_panel_room(n, k) : 0; }
+
+void pni_gemm_pack(bool is_float, int64_t n, int64_t k, const void *y, void *packed) {
+  static pni_panel_pack_kernel *const *const by_level[PNI_CPU_LEVELS] = {NULL, pni_panel_pack_avx2,
+                                                                         pni_panel_pack_avx512};
+  pni_panel_product p = {.n = n, .k = k, .y_row = n, .y_col = 1, .y = y};
+  by_level[pni_cpu_level()][is_float](&p, packed);
+}
+
+void pni_gemm_packed(bool is_float, int64_t m, int64_t n, int64_t k, const void *x, const void *packed, bool add,
+                     void *out) {
+  pni_panel_product p = {.m = m, .n = n, .k = k, .x_row = k, .x_col = 1, .out_row = n, .x = x, .out = out, .add = add};
+  p.packed = packed;
+  own_kernels()[is_float](&p);
 }
 
 bool pni_gemm_is_own(void) { return settled; }
@@ -89,6 +106,14 @@ static bool take(int is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y,
   return true;
 }
 #else
+int64_t pni_gemm_pack_size(int64_t n, int64_t k) { return (void)n, (void)k, 0; }
+void pni_gemm_pack(bool is_float, int64_t n, int64_t k, const void *y, void *packed) {
+  (void)is_float, (void)n, (void)k, (void)y, (void)packed;
+}
+void pni_gemm_packed(bool is_float, int64_t m, int64_t n, int64_t k, const void *x, const void *packed, bool add,
+                     void *out) {
+  (void)is_float, (void)m, (void)n, (void)k, (void)x, (void)packed, (void)add, (void)out;
+}
 bool pni_gemm_is_own(void) { return false; }
 const char *pn_context_advice(const pn_context *c) { return (void)c, ""; }
 #endif
