@@ -1,8 +1,9 @@
 /*
 ** gemm_test.c: our kernels for products of matrices, at each level that the processor has, against plain sums: every
 ** layout, sizes around blocks, panels and the length of a sum, results inside larger rows, whose other numbers stay,
-** added to and taken from what stands there. Which kernels a process takes is another process: this program starts
-** itself with PENUMBRA_PRODUCTS and with an OPENBLAS_CORETYPE that is too old.
+** added to and taken from what stands there; with a matrix packed beforehand, to the same bits. Which kernels a process
+** takes is another process: this program starts itself with PENUMBRA_PRODUCTS and with an OPENBLAS_CORETYPE that is too
+** old.
 */
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +22,11 @@ typedef struct {
   bool turned_x, turned_y, add, negative;
 } product_case;
 
+typedef struct pni_own {
+  pni_panel_product_kernel *const *product;
+  pni_panel_pack_kernel *const *pack;
+} pni_own;
+
 static uint64_t state = 1;
 
 static double uniform(void) {
@@ -29,7 +35,7 @@ static double uniform(void) {
 }
 
 #define CHECK_PRODUCT(REAL, is_float, epsilon)                                                                         \
-  static void check_##REAL(pni_panel_product_kernel *const *kernels, const product_case *q) {                          \
+  static void check_##REAL(const pni_own *own, const product_case *q) {                                                \
     enum { APART = 3 };                                                                                                \
     int64_t lx = (q->turned_x ? q->m : q->k) + APART, ly = (q->turned_y ? q->k : q->n) + APART, lo = q->n + APART;     \
     int64_t nx = lx * (q->turned_x ? q->k : q->m), ny = ly * (q->turned_y ? q->n : q->k), no = lo * q->m;              \
@@ -50,8 +56,9 @@ static double uniform(void) {
                            y,                                                                                          \
                            out,                                                                                        \
                            q->add,                                                                                     \
-                           q->negative};                                                                               \
-    kernels[is_float](&p);                                                                                             \
+                           q->negative,                                                                                \
+                           NULL};                                                                                      \
+    own->product[is_float](&p);                                                                                        \
     double worst = 0;                                                                                                  \
     int64_t touched = 0;                                                                                               \
     for (int64_t i = 0; i < q->m; i++)                                                                                 \
@@ -71,6 +78,23 @@ static double uniform(void) {
       }                                                                                                                \
     CHECK(worst <= (epsilon)*8); /* a sum of rounded terms; NaN fails too */                                           \
     CHECK(touched == 0);                                                                                               \
+    /* packed beforehand, all rows at once and one by one: the same bits */                                            \
+    REAL *packed = malloc((size_t)pni_panel_room(q->n, q->k) * sizeof *packed),                                        \
+         *again = malloc((size_t)no * sizeof *out);                                                                    \
+    own->pack[is_float](&p, packed);                                                                                   \
+    p.y = NULL, p.packed = packed, p.out = again;                                                                      \
+    memcpy(again, before, (size_t)no * sizeof *out);                                                                   \
+    own->product[is_float](&p);                                                                                        \
+    CHECK(memcmp(again, out, (size_t)no * sizeof *out) == 0);                                                          \
+    memcpy(again, before, (size_t)no * sizeof *out);                                                                   \
+    p.m = 1;                                                                                                           \
+    for (int64_t i = 0; i < q->m && i < 40; i++) {                                                                     \
+      p.x = x + i * p.x_row, p.out = again + i * lo;                                                                   \
+      own->product[is_float](&p);                                                                                      \
+      CHECK(memcmp(again + i * lo, out + i * lo, (size_t)q->n * sizeof *out) == 0);                                    \
+    }                                                                                                                  \
+    free(packed);                                                                                                      \
+    free(again);                                                                                                       \
     free(x);                                                                                                           \
     free(y);                                                                                                           \
     free(out);                                                                                                         \
@@ -79,15 +103,16 @@ static double uniform(void) {
 CHECK_PRODUCT(double, 0, 0x1p-53)
 CHECK_PRODUCT(float, 1, 0x1p-24)
 
-static void check_level(pni_panel_product_kernel *const *kernels) {
+static void check_level(pni_panel_product_kernel *const *product, pni_panel_pack_kernel *const *pack) {
+  pni_own own = {product, pack};
   static const int64_t sides[][3] = {{1, 1, 1},     {3, 2, 1},      {14, 32, 24},   {15, 33, 7},   {6, 16, 384},
                                      {13, 31, 385}, {29, 17, 401},  {28, 64, 769},  {7, 100, 193}, {350, 5, 40},
                                      {701, 16, 20}, {43, 129, 800}, {1400, 20, 25}, {2, 8, 2000}};
   for (size_t s = 0; s < sizeof sides / sizeof *sides; s++)
     for (int way = 0; way < 16; way++) {
       product_case q = {sides[s][0], sides[s][1], sides[s][2], way & 1, way & 2, way & 4, way & 8};
-      check_double(kernels, &q);
-      check_float(kernels, &q);
+      check_double(&own, &q);
+      check_float(&own, &q);
     }
 }
 #endif
@@ -125,8 +150,8 @@ int main(int argc, char **argv) {
   if (argc > 1) return tell();
 #if PNI_CPU_X86
   CHECK(pni_cpu_level() >= PNI_CPU_AVX2 || !pni_gemm_is_own());
-  if (pni_cpu_level() >= PNI_CPU_AVX2) check_level(pni_panel_product_avx2);
-  if (pni_cpu_level() >= PNI_CPU_AVX512) check_level(pni_panel_product_avx512);
+  if (pni_cpu_level() >= PNI_CPU_AVX2) check_level(pni_panel_product_avx2, pni_panel_pack_avx2);
+  if (pni_cpu_level() >= PNI_CPU_AVX512) check_level(pni_panel_product_avx512, pni_panel_pack_avx512);
   if (pni_cpu_level() >= PNI_CPU_AVX2) {
     char name[160];
     pni_blas_describe(name, sizeof name);

@@ -372,3 +372,20 @@ describe("divergences the documents print", function()
       0.5 * (alpha * (mu ^ 2 + sigma ^ 2) - 1 - math.log(alpha * sigma ^ 2)), 1e-12, "mean field")
   end)
 end)
+
+describe("KL of gammas", function()
+  it("has golden values and slopes on both sides of each border of its formulas", function()
+    local rows = pn.tensor((require "spec.golden.distribution.bend"))
+    local p, q = pn.param(rows:select(2, 1):contiguous()), pn.param(rows:select(2, 2):contiguous())
+    local kl = dist.kl(dist.gamma(p, 1), dist.gamma(q, 1))
+    local g = pn.grad(kl:sum(), { p, q })
+    local function check(got, column, slack)
+      local want = rows:select(2, column)
+      local over = (got - want):abs() - want:abs() * 1e-12
+      assert.is_true(over:max():item() < slack)
+    end
+    check(kl, 3, 5e-16) -- of e(p) and e(q), which are below 1
+    check(g[1], 4, 1e-15)
+    check(g[2], 5, 1e-15)
+  end)
+end)

@@ -94,6 +94,21 @@ describe("order and counting", function()
     same(edges, g.histogram_own_edges)
     same(spread:histogram { bins = { -1, 0, 0.3, 5 }, weights = pn.arange(0, 10) }, g.histogram_list)
     assert.equal(20, pn.ones({ 20 }):histogram():sum():item())
+    -- even bins hold what a search among their edges finds, on the edges themselves and beside them
+    for _, given in ipairs { { 7, -1, 1.5 }, { 100, 0.1, 0.7 }, { 30, 1000, 1000.5 }, { 9, -1e-9, 1e-9 }, { 3, 2, 2 },
+      { 90, 1000, 1000.001 } } do
+      for _, dtype in ipairs { "float64", "float32" } do
+        local n, low, high = table.unpack(given)
+        local _, ends = pn.zeros({ 1 }, { dtype = dtype }):histogram { bins = n, range = { low, high } }
+        local step = ends:abs() * (dtype == "float64" and 2 ^ -52 or 2 ^ -23)
+        local strange = pn.tensor({ 0 / 0, math.huge, -math.huge, low - 1, high + 1 }, { dtype = dtype })
+        local v = pn.concatenate({ ends, ends - step, ends + step, strange, pn.rand({ 500 }, { dtype = dtype }) *
+          (high - low) + low }, 1)
+        local even = v:histogram { bins = n, range = { low, high } }
+        same(even, (v:histogram { bins = ends }):totable())
+        assert.is_true(even:sum():item() >= 500)
+      end
+    end
     same(holes:nansum(1), g.nansum)
     same(holes:nanmean(2), g.nanmean)
     same(case.slope(function(v) return v:nansum(1) end, float { { 1, 0 / 0 } }), float { { 2, 0 } })

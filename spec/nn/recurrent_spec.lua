@@ -125,6 +125,25 @@ describe("recurrent layers", function()
       assert.same({ 2 }, h:shape())
     end)
 
+    it(row.name .. " of many units is the same by steps and unrolled, with its gradients", function()
+      for dtype, near in pairs { float64 = 1e-13, float32 = 5e-5 } do
+        pn.seed(3)
+        local o = { dtype = dtype }
+        local layer, x, weight = nn[row.name](3, 70, o), pn.randn({ 4, 37, 3 }, o), pn.randn({ 4, 37, 70 }, o)
+        local whole, outputs, state = layer:unroll(x), {}, {}
+        for t = 1, 4 do
+          state = { layer:step(x[t], table.unpack(state)) }
+          outputs[t] = state[1]
+        end
+        assert.is_true(max_difference(pn.stack(outputs, 1), whole) < near)
+        local of_whole = pn.grad((whole * weight):sum(), layer:parameters())
+        local of_steps = pn.grad((pn.stack(outputs, 1) * weight):sum(), layer:parameters())
+        for k, g in ipairs(of_steps) do
+          assert.is_true(max_difference(g, of_whole[k]) < near * g:abs():max():item())
+        end
+      end
+    end)
+
     it(row.name .. " has both orders of derivatives in parameters, sequence and states", function()
       pn.seed(5)
       local layer, x = nn[row.name](3, 2), pn.param(pn.randn { 4, 2, 3 })

@@ -6,6 +6,7 @@
 */
 #include "stirling.h"
 #include "formula.h"
+#include "kernel/stirling_kernel.h"
 
 static T *error_slope(C *c, T *a, int64_t order) {
   return pni_apply1(c, &pni_op_stirling_slope, a, &(pni_attr){.ni = 1, .i = {order}});
@@ -17,8 +18,19 @@ T *pni_gamma_surprise(C *c, T *a, T *s) {
   return pn_sub(c, pn_add(c, main, error_slope(c, a, 0)), less);
 }
 
-T *pni_lgamma_bend(C *c, T *p, T *q) {
-  T *step = pn_sub(c, q, p), *gap = pni_apply1(c, &pni_op_log1p_gap, pn_div(c, step, p), NULL);
-  T *bend = pn_sub(c, pn_sub(c, error_slope(c, q, 0), error_slope(c, p, 0)), pn_mul(c, step, error_slope(c, p, 1)));
-  return pn_add(c, times(c, gap, 0.5), bend);
+/* d/dp = -(q - p) (1 / (2 p^2) + e''(p)), d/dq = (q - p) / (2 p q) + e'(q) - e'(p) */
+static T *vjp_bend(C *c, T *y, T *g, int i) {
+  T *p = pni_in(y, 0), *q = pni_in(y, 1), *step = pn_sub(c, q, p), *slope;
+  if (i == 0) {
+    slope = pn_add(c, times(c, pn_reciprocal(c, pn_square(c, p)), 0.5), error_slope(c, p, 2));
+    return pn_neg(c, pn_mul(c, g, pn_mul(c, step, slope)));
+  }
+  slope = times(c, pn_div(c, pn_div(c, step, p), q), 0.5);
+  return pn_mul(c, g, pn_add(c, slope, pn_sub(c, error_slope(c, q, 1), error_slope(c, p, 1))));
 }
+
+PNI_DENSITY_VALUE(bend, .inputs = 2, .in_double = true, .value = {pni_bend_body, pni_bend_body})
+static const pni_op op_bend = {
+    .name = "lgamma_bend", .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN, .map = bend_map, .vjp = vjp_bend};
+
+T *pni_lgamma_bend(C *c, T *p, T *q) { return pni_apply2(c, &op_bend, p, q, NULL); }

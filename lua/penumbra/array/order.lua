@@ -259,7 +259,24 @@ function order.bincount(x, given)
   return none:scatter_add(1, core.where(x:lt(0), n, x), weights) -- a negative place would count from the end
 end
 
--- The edges of a histogram, from a number of bins or a list.
+-- 2^-52 or 2^-23: what rounding may take from a number near 1, at most.
+local EPSILON = { float64 = 2 ^ -52, float32 = 2 ^ -23 }
+
+-- Places of x among n + 1 even edges from `low` to `high`, as searchsorted counts them from the right, less 1, where x
+-- lies in between: by the width of a bin, and one more or less where rounding led to the bin beside. nil if edges stand
+-- so close that rounding moves them by more than a part of a bin.
+local function even_places(x, edges, low, high)
+  local n = edges:size(1) - 1
+  local width = (high - low) / n
+  if not (width > 16 * EPSILON[x:dtype()] * math.max(math.abs(low), math.abs(high))) or n > 2 ^ 20 then
+    return nil
+  end
+  local place = ((x - low) * (1 / width)):clamp(0, n - 1):to "int64"
+  local below = x:ge(edges:take(1, place)):logical_not() -- also NaN, which lies in none
+  return place - below:to "int64" + x:ge(edges:take(1, place + 1)):to "int64"
+end
+
+-- The edges of a histogram, from a number of bins or a list; of a number also the ends.
 local function edges_of(x, bins, range)
   if type(bins) ~= "number" then
     local edges = vector("histogram", "bins", options.numbers("histogram", "bins", bins, "tensor")):to(x:dtype())
@@ -282,7 +299,7 @@ local function edges_of(x, bins, range)
   if low == high then
     low, high = low - 0.5, high + 0.5
   end
-  return core.linspace(low, high, n + 1, { dtype = x:dtype() })
+  return core.linspace(low, high, n + 1, { dtype = x:dtype() }), low, high
 end
 
 --- histogram(x [, {bins = 10, range = {low, high}, weights =}]): how many elements of x lie in each bin, int64 [bins]
@@ -297,9 +314,9 @@ function order.histogram(x, given)
   if weights:size(1) ~= x:size(1) then
     core.error(("histogram: weights must be of the %d elements of x, got %d"):format(x:size(1), weights:size(1)))
   end
-  local edges = edges_of(x, o.bins, o.range)
+  local edges, low, high = edges_of(x, o.bins, o.range)
   local n = edges:size(1) - 1
-  local place = order.searchsorted(edges, x, "right") - 1
+  local place = low and even_places(x, edges, low, high) or order.searchsorted(edges, x, "right") - 1
   place = core.where(x:eq(edges:select(1, n + 1)), n - 1, place)
   local inside = place:ge(0):logical_and(place:lt(n))
   local none = core.zeros({ n }, { dtype = weights:dtype() })

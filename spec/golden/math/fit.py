@@ -137,6 +137,7 @@ top = ((sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1)) ** 2
 emit("POLY_LOG_F64", "(2 atanh(s) - 2s) / s^3 in z = s^2, s = (m - 1) / (m + 1), m from 1/sqrt(2) to sqrt(2)", f_log, 0, top, 7)
 emit("POLY_LOG_F32", "the same", f_log, 0, top, 3)
 quarter = (pi / 4 * mpf("1.0001")) ** 2
+emit("POLY_ATANH", "(atanh(s) - s) / s^3 in z = s^2, |s| <= 3/7", near(precise(lambda z: (atanh(sqrt(z)) / sqrt(z) - 1) / z), mpf(1) / 3), 0, mpf(9) / 49 * mpf("1.0001"), 13)
 emit("POLY_SIN", "(sin r - r) / r^3 in z = r^2, |r| <= pi/4", near(precise(lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z), -mpf(1) / 6), 0, quarter, 6)
 emit("POLY_COS", "(cos r - 1 + z/2) / z^2 in z = r^2", near(precise(lambda z: (cos(sqrt(z)) - 1 + z / 2) / z ** 2), mpf(1) / 24), 0, quarter, 6)
 emit("POLY_ERF", "erf(x) / x - 1 in z = x^2, |x| <= 1", near(precise(lambda z: erf(sqrt(z)) / sqrt(z) - 1), 2 / sqrt(pi) - 1), 0, mpf("1.001"), 14)

@@ -3,6 +3,7 @@
 */
 #include <math.h>
 #include "op.h"
+#include "../../base/processor.h"
 #include "../../math/special.h"
 #include "../../tensor/kernel/map.h"
 #include "../../tensor/kernel/map_loop.h"
@@ -154,13 +155,28 @@ FAMILY(erfcx_slope, -2, 5, "n-th derivative of erfcx, n >= 0")
 
 /* Orders 0 and 1 below the series by vector functions of a block. */
 enum { BLOCK = 256 };
+PNI_EACH_LEVEL(stirling_error_rest,
+               (const double *restrict x, const double *restrict log_x, double *restrict out, int64_t n),
+               (x, log_x, out, n)) {
+  for (int64_t i = 0; i < n; i++) out[i] = out[i] - ((x[i] - 0.5) * log_x[i] - x[i] + log_root_two_pi);
+}
+PNI_EACH_LEVEL(stirling_slope_rest,
+               (const double *restrict x, const double *restrict log_x, double *restrict out, int64_t n),
+               (x, log_x, out, n)) {
+  for (int64_t i = 0; i < n; i++) out[i] = out[i] - log_x[i] + 0.5 / x[i];
+}
+PNI_EACH_LEVEL_OF(int64_t, stirling_odd, (const double *restrict x, double most, int64_t n), (x, most, n)) {
+  int64_t odd = 0;
+  for (int64_t i = 0; i < n; i++) odd += x[i] > 0 && x[i] < most ? 0 : 1;
+  return odd;
+}
+
 static void stirling_block(int order, const double *x, double *out, int64_t n) {
   double log_x[BLOCK];
   pni_vector_f64(order ? PNI_VECTOR_digamma : PNI_VECTOR_lgamma, x, 1, out, n);
   pni_vector_f64(PNI_VECTOR_log, x, 1, log_x, n);
-  for (int64_t i = 0; i < n; i++)
-    out[i] = order ? out[i] - log_x[i] + 0.5 / x[i] : out[i] - ((x[i] - 0.5) * log_x[i] - x[i] + log_root_two_pi);
-  for (int64_t i = 0; i < n; i++)
+  (order ? stirling_slope_rest : stirling_error_rest)(x, log_x, out, n);
+  for (int64_t i = 0, odd = stirling_odd(x, 10 + order, n); odd && i < n; i++)
     if (!(x[i] > 0 && x[i] < 10 + order)) out[i] = pni_stirling_slope(order, x[i]);
 }
 
@@ -192,16 +208,29 @@ const pni_op pni_op_stirling_slope = {
     .map = (const pni_map_kernel[4]){stirling_slope_f64, stirling_slope_f32},
     .vjp = d_next};
 
-static PNI_LOOP1(log1p_gap_f64, double, double, pni_log1p_gap(x)) static PNI_LOOP1(log1p_gap_f32, float, float,
-                                                                                   pni_log1p_gap((double)x))
+#define GAP(N, suffix)                                                                                                 \
+  static void log1p_gap_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                            \
+    const N *x = (const N *)(const void *)p[1];                                                                        \
+    N *out = (N *)(void *)p[0];                                                                                        \
+    (void)data;                                                                                                        \
+    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
+      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
+      double in[BLOCK], y[BLOCK];                                                                                      \
+      for (int64_t i = 0; i < size; i++) in[i] = (double)x[(at + i) * s[1]];                                           \
+      pni_log1p_gaps(in, y, size);                                                                                     \
+      for (int64_t i = 0; i < size; i++) out[at + i] = (N)y[i];                                                        \
+    }                                                                                                                  \
+  }
+GAP(double, f64)
+GAP(float, f32)
 
-    const pni_op pni_op_log1p_gap = {.name = "log1p_gap",
-                                     .args = "x:t",
-                                     .doc = "x - log(1 + x), x > -1",
-                                     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                     .domain = {{-0.9, 5}},
-                                     .map = (const pni_map_kernel[4]){log1p_gap_f64, log1p_gap_f32},
-                                     .vjp = d_log1p_gap};
+const pni_op pni_op_log1p_gap = {.name = "log1p_gap",
+                                 .args = "x:t",
+                                 .doc = "x - log(1 + x), x > -1",
+                                 .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                 .domain = {{-0.9, 5}},
+                                 .map = (const pni_map_kernel[4]){log1p_gap_f64, log1p_gap_f32},
+                                 .vjp = d_log1p_gap};
 
 static PNI_LOOP2(log_gamma_density_f64, double, double,
                  pni_log_gamma_density(x, y)) static PNI_LOOP2(log_gamma_density_f32, float, float,

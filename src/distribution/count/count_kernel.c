@@ -27,18 +27,30 @@ PNI_EACH_LEVEL(divide, (const double *restrict m, const double *restrict k, doub
   }
 }
 
-static void deviance(const double *k, const double *m, double *out, int64_t n) {
-  double ratio[PNI_KERNEL_PIECE], log_ratio[PNI_KERNEL_PIECE];
-  divide(m, k, ratio, n);
-  pni_vector_f64(PNI_VECTOR_log, ratio, 1, log_ratio, n);
+PNI_EACH_LEVEL(near_or_far,
+               (const double *restrict k, const double *restrict m, const double *restrict log_ratio,
+                double *restrict out, int64_t n),
+               (k, m, log_ratio, out, n)) {
   for (int64_t i = 0; i < n; i++) {
     double divisor = k[i] > 0 ? k[i] : 1, x = (m[i] - k[i]) / divisor, s = x / (2 + x);
     double near = k[i] * (s * gap_over(x, s)), far = m[i] - k[i] - k[i] * log_ratio[i];
     double value = fabs(x) < 0.25 ? near : far;
     out[i] = k[i] == 0 ? m[i] : value;
   }
+}
+PNI_EACH_LEVEL_OF(int64_t, odd_ratios, (const double *restrict k, const double *restrict ratio, int64_t n),
+                  (k, ratio, n)) {
   int64_t odd = 0;
-  for (int64_t i = 0; i < n; i++) odd += !(k[i] >= 0 && ratio[i] > 1e-300 && ratio[i] < 1e300);
+  for (int64_t i = 0; i < n; i++) odd += k[i] >= 0 && ratio[i] > 1e-300 && ratio[i] < 1e300 ? 0 : 1;
+  return odd;
+}
+
+static void deviance(const double *k, const double *m, double *out, int64_t n) {
+  double ratio[PNI_KERNEL_PIECE], log_ratio[PNI_KERNEL_PIECE];
+  divide(m, k, ratio, n);
+  pni_vector_f64(PNI_VECTOR_log, ratio, 1, log_ratio, n);
+  near_or_far(k, m, log_ratio, out, n);
+  int64_t odd = odd_ratios(k, ratio, n);
   for (int64_t i = 0; odd && i < n; i++)
     if (!(k[i] >= 0 && ratio[i] > 1e-300 && ratio[i] < 1e300)) out[i] = pni_count_deviance(k[i], m[i]);
 }

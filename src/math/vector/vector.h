@@ -41,4 +41,7 @@ const pni_vector_level *pni_vector_at(int level);
 void pni_vector_f64(pni_vector_function f, const double *x, int64_t stride, double *y, int64_t n);
 void pni_vector_f32(pni_vector_function f, const float *x, int64_t stride, float *y, int64_t n);
 
+/* pni_log1p_gap (math/special.h) of n numbers, which are not those of the result. The same bits at every level. */
+void pni_log1p_gaps(const double *x, double *out, int64_t n);
+
 #endif

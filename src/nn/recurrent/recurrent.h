@@ -20,6 +20,7 @@ typedef struct pni_recurrence {
   int64_t steps, batch, hidden;
   const void *gi;      /* [T, B, G] */
   const void *w;       /* forward: the weight turned, [H, G]; adjoint: [G, H] */
+  const void *packed;  /* w, shared by all steps (gemm.h), or NULL */
   const void *b;       /* GRU: [G] */
   const void *h0, *c0; /* [B, H] */
   void *h, *c;         /* [T, B, H]: results of forward; read by the adjoint */

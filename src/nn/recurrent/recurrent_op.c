@@ -1,6 +1,7 @@
 /* recurrent_op.c: see recurrent_op.h. */
 #include <string.h>
 #include "recurrent_op.h"
+#include "../../tensor/product/gemm.h"
 
 pn_status pni_recurrent_check(pn_context *c, const pni_call *call, const char *where, int gates, int states) {
   const pn_tensor *gi = call->in[0], *w = call->in[1];
@@ -125,6 +126,16 @@ pn_status pni_recurrent_fill(pn_context *c, const pn_tensor *h, int64_t n, const
   return c->status;
 }
 
+/* The weight packed for all steps, which share it; NULL if it stays as it is, or with the reason in c. The adjoint
+ * multiplies by it turned. */
+static void *pack(pn_context *c, const pni_recurrence *j, int gates, int dtype, int64_t *size) {
+  int64_t n = j->dgi ? j->hidden : gates * j->hidden, k = j->dgi ? gates * j->hidden : j->hidden;
+  *size = j->steps > 1 ? pni_gemm_pack_size(n, k) : 0;
+  void *packed = *size ? pni_alloc_array(c, *size, pn_dtype_size((pn_dtype)dtype)) : NULL;
+  if (packed) pni_gemm_pack(dtype == PN_FLOAT32, n, k, j->w, packed);
+  return packed;
+}
+
 pn_status pni_recurrent_run(pn_context *c, pni_recurrence *j, int gates, int dtype, pni_shard body) {
   enum { WORK = 4000000, ROWS = 16 };
   int64_t room = pni_recurrent_room(j->batch, j->hidden), weights = pni_times(gates, pni_times(j->hidden, j->hidden));
@@ -132,8 +143,11 @@ pn_status pni_recurrent_run(pn_context *c, pni_recurrence *j, int gates, int dty
   size_t size = pn_dtype_size((pn_dtype)dtype);
   if (j->batch == 0) return PN_OK;
   j->context = c;
-  if (!(j->room = pni_alloc_array(c, room, size))) return c->status;
-  pn_status status = pni_parallel(c, j->batch, grain < ROWS ? ROWS : grain, body, j);
+  int64_t packed;
+  j->packed = pack(c, j, gates, dtype, &packed);
+  if (!pni_failed(c)) j->room = pni_alloc_array(c, room, size);
+  if (!pni_failed(c)) pni_parallel(c, j->batch, grain < ROWS ? ROWS : grain, body, j);
   pni_free(c, j->room, (size_t)room * size);
-  return status;
+  pni_free(c, (void *)(uintptr_t)j->packed, (size_t)packed * size);
+  return c->status;
 }

@@ -11,16 +11,20 @@
 
 #define VECTOR(f, ...) TYPED(pni_vector)(PNI_VECTOR_##f, __VA_ARGS__)
 
-/* out [m, n] (+)= x [m, k] y [k, n], or some rows of it where the watch says that the rest is to be left. */
-static void multiply(pni_watch *w, int64_t m, int64_t n, int64_t k, const REAL *x, const REAL *y, bool add, REAL *out) {
+/* out [m, n] (+)= x [m, k] w [k, n], or some rows of it where the watch says that the rest is to be left. */
+static void multiply(const pni_recurrence *j, pni_watch *w, int64_t m, int64_t n, int64_t k, const REAL *x, bool add,
+                     REAL *out) {
   enum { MOST = 1 << 29, PER_STEP = 16 }; /* multiplications at a time, some hundredths of a second, and in a step */
   int64_t most = MOST / (n * k + 1) + 1;
   for (int64_t i = 0; i < m; i += most) {
     int64_t rows = m - i < most ? m - i : most;
     if (i && pni_watch_leaves(w, most * n * k / PER_STEP)) return;
     unsigned before = FLUSH();
-    GEMM(CblasNoTrans, CblasNoTrans, (int)rows, (int)n, (int)k, 1, x + i * k, (int)k, y, (int)n, add ? 1 : 0,
-         out + i * n, (int)n);
+    if (j->packed)
+      pni_gemm_packed(sizeof(REAL) == 4, rows, n, k, x + i * k, j->packed, add, out + i * n);
+    else
+      GEMM(CblasNoTrans, CblasNoTrans, (int)rows, (int)n, (int)k, 1, x + i * k, (int)k, j->w, (int)n, add ? 1 : 0,
+           out + i * n, (int)n);
     KEEP(before);
   }
 }
@@ -65,7 +69,7 @@ static void gru(void *data, int64_t begin, int64_t end) {
   for (int64_t t = 0; t < j->steps && !pni_watch_leaves(&watch, rows * hidden * hidden); t++) {
     REAL *restrict out = at(j, j->h, t, begin, hidden);
     for (int64_t i = 0; i < rows; i++) memcpy(gh + i * width, j->b, (size_t)width * sizeof *gh);
-    multiply(&watch, rows, width, hidden, h, j->w, true, gh);
+    multiply(j, &watch, rows, width, hidden, h, true, gh);
     gru_compute(g, rows, hidden, at(j, j->gi, t, begin, width), gh);
     for (int64_t i = 0; i < rows; i++)
       for (int64_t k = 0; k < hidden; k++) {
@@ -110,7 +114,7 @@ static void gru_adjoint(void *data, int64_t begin, int64_t end) {
     gru_compute(g, rows, hidden, at(j, j->gi, t, begin, width), dgh);
     for (int64_t e = 0; e < size; e++) carry[e] += d[e];
     gru_back(g, rows, hidden, h, carry, at(j, j->dgi, t, begin, width), dgh);
-    multiply(&watch, rows, hidden, width, dgh, j->w, true, carry);
+    multiply(j, &watch, rows, hidden, width, dgh, true, carry);
   }
 }
 
@@ -154,7 +158,7 @@ static void lstm(void *data, int64_t begin, int64_t end) {
     REAL *restrict out = at(j, j->h, t, begin, hidden), *restrict cell = at(j, j->c, t, begin, hidden);
     lstm_step(j, t, begin, &l);
     memcpy(gate, at(j, j->gi, t, begin, width), (size_t)(rows * width) * sizeof *gate);
-    multiply(&watch, rows, width, hidden, h, j->w, true, gate);
+    multiply(j, &watch, rows, width, hidden, h, true, gate);
     lstm_compute(l, rows, hidden, gate);
     for (int64_t i = 0; i < rows; i++)
       for (int64_t k = 0; k < hidden; k++) {
@@ -209,7 +213,7 @@ static void lstm_adjoint(void *data, int64_t begin, int64_t end) {
       dc[e] += gc[e];
     }
     lstm_back(l, rows, hidden, before, dh, dc, da);
-    multiply(&watch, rows, hidden, width, da, j->w, false, dh);
+    multiply(j, &watch, rows, hidden, width, da, false, dh);
   }
 }
 

@@ -51,14 +51,31 @@ static pni_panel_product_kernel *const *own_kernels(void) {
 
 /* A constant of the process, written before any function of the library can be called, as in processor.c; that file's
  * level comes first. */
-static bool settled;
+static enum { BLAS_ALONE, OWN_WHERE_PACKED, OWN } settled;
 
 __attribute__((constructor)) static void settle(void) {
   int wanted = pni_products_wanted();
-  settled = own_kernels() && (wanted >= 0 ? wanted == 1 : pni_blas_better_core() != NULL);
+  if (!own_kernels() || wanted == 0) return;
+  settled = wanted == 1 || pni_blas_better_core() != NULL ? OWN : OWN_WHERE_PACKED;
 }
 
-bool pni_gemm_is_own(void) { return settled; }
+int64_t pni_gemm_pack_size(int64_t n, int64_t k) { return settled != BLAS_ALONE ? pni_panel_room(n, k) : 0; }
+
+void pni_gemm_pack(bool is_float, int64_t n, int64_t k, const void *y, void *packed) {
+  static pni_panel_pack_kernel *const *const by_level[PNI_CPU_LEVELS] = {NULL, pni_panel_pack_avx2,
+                                                                         pni_panel_pack_avx512};
+  pni_panel_product p = {.n = n, .k = k, .y_row = n, .y_col = 1, .y = y};
+  by_level[pni_cpu_level()][is_float](&p, packed);
+}
+
+void pni_gemm_packed(bool is_float, int64_t m, int64_t n, int64_t k, const void *x, const void *packed, bool add,
+                     void *out) {
+  pni_panel_product p = {.m = m, .n = n, .k = k, .x_row = k, .x_col = 1, .out_row = n, .x = x, .out = out, .add = add};
+  p.packed = packed;
+  own_kernels()[is_float](&p);
+}
+
+bool pni_gemm_is_own(void) { return settled == OWN; }
 
 #define OLDER(what, core)                                                                                              \
   "OpenBLAS runs kernels for older processors than this one: " what " of large matrices take two to three times as "   \
@@ -69,13 +86,13 @@ const char *pn_context_advice(const pn_context *c) {
       {OLDER("factorisations", "Haswell"), OLDER("factorisations", "SkylakeX")}};
   const char *core = pni_blas_better_core();
   (void)c;
-  return core ? texts[settled][strcmp(core, "SkylakeX") == 0] : "";
+  return core ? texts[settled == OWN][strcmp(core, "SkylakeX") == 0] : "";
 }
 
 /* Takes a product unless it is none of ours. */
 static bool take(int is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha,
                  const void *x, int ldx, const void *y, int ldy, double beta, void *out, int ld) {
-  if (!settled || k <= 0 || (alpha != 1 && alpha != -1) || (beta != 0 && beta != 1)) return false;
+  if (settled != OWN || k <= 0 || (alpha != 1 && alpha != -1) || (beta != 0 && beta != 1)) return false;
   bool tx = trans_x != CblasNoTrans, ty = trans_y != CblasNoTrans;
   pni_panel_product p = {.m = m, .n = n, .k = k, .x_row = tx ? 1 : ldx, .x_col = tx ? ldx : 1, .y_row = ty ? 1 : ldy};
   p.y_col = ty ? ldy : 1;
@@ -89,6 +106,14 @@ static bool take(int is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y,
   return true;
 }
 #else
+int64_t pni_gemm_pack_size(int64_t n, int64_t k) { return (void)n, (void)k, 0; }
+void pni_gemm_pack(bool is_float, int64_t n, int64_t k, const void *y, void *packed) {
+  (void)is_float, (void)n, (void)k, (void)y, (void)packed;
+}
+void pni_gemm_packed(bool is_float, int64_t m, int64_t n, int64_t k, const void *x, const void *packed, bool add,
+                     void *out) {
+  (void)is_float, (void)m, (void)n, (void)k, (void)x, (void)packed, (void)add, (void)out;
+}
 bool pni_gemm_is_own(void) { return false; }
 const char *pn_context_advice(const pn_context *c) { return (void)c, ""; }
 #endif

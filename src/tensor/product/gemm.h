@@ -10,12 +10,24 @@
 #include <cblas.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* out [m, n] = alpha x y + beta out, x [m, k] and y [k, n] or their transposes, rows ldx, ldy and ld apart. */
 void pni_sgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, float alpha, const float *x,
                int ldx, const float *y, int ldy, float beta, float *out, int ld);
 void pni_dgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha, const double *x,
                int ldx, const double *y, int ldy, double beta, double *out, int ld);
+/* ---- products of few rows with a matrix that many of them share: our kernels at every level that has some, unless
+ * PENUMBRA_PRODUCTS says blas, as BLAS would pack the matrix each time ---- */
+
+/* Numbers that y [k, n] takes packed; 0: it cannot be. */
+int64_t pni_gemm_pack_size(int64_t n, int64_t k);
+/* y, contiguous, to a place at a multiple of 64 bytes. */
+void pni_gemm_pack(bool is_float, int64_t n, int64_t k, const void *y, void *packed);
+/* out [m, n] = x [m, k] y, or out + that. The same sums as those of our kernels without packing. */
+void pni_gemm_packed(bool is_float, int64_t m, int64_t n, int64_t k, const void *x, const void *packed, bool add,
+                     void *out);
+
 /* Whether products take our kernels: as PENUMBRA_PRODUCTS says (processor.h), else as OpenBLAS's choice demands. */
 bool pni_gemm_is_own(void);
 /* Writes the library's name, version and the processor type whose kernels run. */

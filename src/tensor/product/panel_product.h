@@ -16,11 +16,20 @@ typedef struct pni_panel_product {
   const void *x, *y;
   void *out;
   bool add, negative; /* the sum of products is added to out; it changes its sign */
+  const void *packed; /* y as a pni_panel_pack_kernel left it, or NULL */
 } pni_panel_product;
 
 typedef void pni_panel_product_kernel(const pni_panel_product *p);
+/* Packs y [k, n] for products that share it, into pni_panel_room numbers that begin at a multiple of 64 bytes. */
+typedef void pni_panel_pack_kernel(const pni_panel_product *p, void *packed);
+
+enum { PNI_PANEL_WIDEST = 32 };
+static inline int64_t pni_panel_room(int64_t n, int64_t k) {
+  return k * ((n + PNI_PANEL_WIDEST - 1) / PNI_PANEL_WIDEST * PNI_PANEL_WIDEST);
+}
 
 /* By element type: float64, float32. */
 extern pni_panel_product_kernel *const pni_panel_product_avx2[2], *const pni_panel_product_avx512[2];
+extern pni_panel_pack_kernel *const pni_panel_pack_avx2[2], *const pni_panel_pack_avx512[2];
 
 #endif

@@ -20,6 +20,7 @@
 #include "panel_product_real.h"
 
 pni_panel_product_kernel *const pni_panel_product_avx2[2] = {panel_product_f64, panel_product_f32};
+pni_panel_pack_kernel *const pni_panel_pack_avx2[2] = {panel_pack_all_f64, panel_pack_all_f32};
 #undef TARGET
 #undef BYTES
 #undef ROWS

@@ -111,15 +111,25 @@ TARGET static void NAME(panel_edge)(NAME(panel_block) b, int64_t rows, int64_t n
       out[i * out_row + c] = add ? out[i * out_row + c] + whole[i * COLUMNS + c] : whole[i * COLUMNS + c];
 }
 
-/* Sums longer than a panel are added up in equal parts; blocks have as many rows each as can be. */
+/* Sums longer than a panel are added up in equal parts: how long they are. */
+FN int64_t NAME(panel_depth)(int64_t k) {
+  int64_t parts = (k + DEEPEST - 1) / DEEPEST;
+  return (k + parts - 1) / parts;
+}
+
+/* Blocks have as many rows each as can be. */
 TARGET static void NAME(panel_rows)(const pni_panel_product *p) {
-  REAL panel[DEEPEST * COLUMNS] __attribute__((aligned(64)));
-  int64_t parts = (p->k + DEEPEST - 1) / DEEPEST, depth = (p->k + parts - 1) / parts;
-  int64_t blocks = (p->m + ROWS - 1) / ROWS, height = (p->m + blocks - 1) / blocks;
+  REAL own[DEEPEST * COLUMNS] __attribute__((aligned(64)));
+  const REAL *panel = own, *packed = p->packed;
+  int64_t depth = NAME(panel_depth)(p->k), blocks = (p->m + ROWS - 1) / ROWS, height = (p->m + blocks - 1) / blocks;
   for (int64_t first = 0; first < p->k; first += depth)
     for (int64_t at = 0; at < p->n; at += COLUMNS) {
       int64_t k = p->k - first < depth ? p->k - first : depth, n = p->n - at < COLUMNS ? p->n - at : COLUMNS;
-      NAME(panel_pack)(p, (const REAL *)p->y + first * p->y_row + at * p->y_col, k, n, panel);
+      if (packed) {
+        panel = packed;
+        packed += k * COLUMNS;
+      } else
+        NAME(panel_pack)(p, (const REAL *)p->y + first * p->y_row + at * p->y_col, k, n, own);
       NAME(panel_block)
       b = {(const REAL *)p->x + first * p->x_col,
            panel,
@@ -150,6 +160,18 @@ TARGET static void NAME(panel_product)(const pni_panel_product *p) {
     some.out = (REAL *)p->out + at * p->out_row;
     NAME(panel_rows)(&some);
   }
+}
+
+/* All panels of y, in the order in which panel_rows takes them. */
+TARGET static void NAME(panel_pack_all)(const pni_panel_product *p, void *packed) {
+  REAL *panel = packed;
+  int64_t depth = NAME(panel_depth)(p->k);
+  for (int64_t first = 0; first < p->k; first += depth)
+    for (int64_t at = 0; at < p->n; at += COLUMNS) {
+      int64_t k = p->k - first < depth ? p->k - first : depth, n = p->n - at < COLUMNS ? p->n - at : COLUMNS;
+      NAME(panel_pack)(p, (const REAL *)p->y + first * p->y_row + at * p->y_col, k, n, panel);
+      panel += k * COLUMNS;
+    }
 }
 
 #undef FN
