@@ -111,10 +111,12 @@ local function sources()
   return must("echo %s/a/penumbra-*.tar.gz", tmp)
 end
 
--- Written again from what was unpacked: the same bytes. Every file is the one of this tree.
+-- Written again from what was unpacked, by somebody else at another time: the same bytes. Every file is the one of this
+-- tree.
 test("dist", {}, function()
   size("tarball", sources())
-  must("mkdir %s/unpacked && tar -xzf %s -C %s/unpacked --strip-components=1", tmp, sources(), tmp)
+  must("umask 077 && mkdir %s/unpacked && tar --no-same-permissions -xzmf %s -C %s/unpacked --strip-components=1", tmp,
+    sources(), tmp)
   must("cd %s/unpacked && %s dist BUILD='%s/b'", tmp, MAKE, tmp) -- no git there
   must("cmp %s %s/b/penumbra-*.tar.gz", sources(), tmp)
   local count = 0
