@@ -1,5 +1,5 @@
---- Sizes of packages and how long each target took when `make packages` last ran (spec/packages/run.lua keeps them): one
---- that was skipped there or failed has no row. Where it never ran, that is said.
+--- Sizes of packages and how long each target took when `make packages` last ran (spec/packages/run.lua keeps them):
+--- what was skipped there or failed has no row. Where it never ran, that is said.
 return function(bench)
   local file = io.open(bench.build .. "/packages.txt")
   if not file then

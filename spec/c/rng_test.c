@@ -9,6 +9,7 @@
 #include "../../src/base/processor.h"
 #include "../../src/math/random/rng_fill.h"
 #include "check.h"
+#include "soak.h"
 
 /* Known answers of the Random123 distribution (Salmon et al. 2011), kat_vectors: philox 4x32 10. */
 static void known_answers(void) {
@@ -123,11 +124,13 @@ static void continuous(void) {
 
   static const double a[] = {0.05, 0.3, 0.9, 1, 1.5, 3, 12, 100, 1e4, 1e8};
   for (size_t k = 0; k < sizeof a / sizeof *a; k++) {
+    if (!soak_takes((long)k)) continue;
     for (int i = 0; i < N; i++) sample[i] = pni_gamma_draw(key, (uint64_t)i, a[k]);
     check_ks("gamma", sample, N, cdf_gamma, a[k]);
   }
   static const double tiny[] = {1e-2, 1e-3, 1e-6};
   for (size_t k = 0; k < sizeof tiny / sizeof *tiny; k++) {
+    if (!soak_takes((long)k)) continue;
     for (int i = 0; i < N; i++) sample[i] = pni_log_gamma_draw(key, (uint64_t)i, tiny[k]);
     check_ks("log_gamma", sample, N, cdf_log_gamma, tiny[k]);
   }
@@ -137,6 +140,7 @@ static void discrete(void) {
   uint64_t key = pni_philox_seed(12).key;
   static const double rate[] = {0.05, 0.7, 3, 9.99, 10, 33.3, 1000, 1e6};
   for (size_t k = 0; k < sizeof rate / sizeof *rate; k++) {
+    if (!soak_takes((long)k)) continue;
     poisson_rate = rate[k];
     for (int i = 0; i < N; i++) sample[i] = pni_poisson_draw(key, (uint64_t)i, poisson_rate);
     double d = 6 * sqrt(poisson_rate) + 1;
@@ -145,6 +149,7 @@ static void discrete(void) {
   static const double n[] = {1, 5, 40, 40, 1000, 1000, 1000, 1e6, 1e6},
                       p[] = {0.3, 0.5, 0.2, 0.9, 0.004, 0.0101, 0.6, 0.5, 1e-6};
   for (size_t k = 0; k < sizeof n / sizeof *n; k++) {
+    if (!soak_takes((long)k)) continue;
     binomial_n = n[k];
     binomial_p = p[k];
     for (int i = 0; i < N; i++) sample[i] = pni_binomial_draw(key, (uint64_t)i, binomial_n, binomial_p);

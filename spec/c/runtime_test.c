@@ -570,7 +570,7 @@ static void test_allocation_failures(bool for_good) {
 /* No script reaches the finalisers of what it makes, so that these stay in the account. */
 static void test_kept_finalisers(void) {
   counter n = {0};
-  pn_runtime *rt = fresh(&n, 20, 3000000);
+  pn_runtime *rt = fresh(&n, is_slow() ? 600 : 20, 3000000);
   CHECK_INT(run(rt, "local core, pn = require 'penumbra.core', require 'penumbra' local net = pn.nn.linear(2, 2) "
                     "local sgd = pn.optim.sgd(net:parameters(), {lr = 1}) "
                     "for _, v in ipairs{pn.zeros(1), net, sgd, pn.dist.normal(0, 1), pn.generator(1)} do "

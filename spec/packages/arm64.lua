@@ -1,6 +1,6 @@
 --- 64-bit ARM: Debian's cross compiler, the libraries unpacked from its packages, and every test of C by qemu, with the
 --- bridge within. What is built stays in BUILD/arm64. An emulated processor is some fifty times slower: the longest
---- sweeps take one of PN_SHORT cases (7 where the environment says nothing, 1: all), and which they are is said.
+--- sweeps take one of PN_SHORT cases (20 where the environment says nothing, 1: all), and which they are is said.
 --- Returns function(t): t.must(line, ...) runs a shell line, t.sh too but may fail, t.build, t.make, t.figure(name,
 --- value, unit), t.programs: only these. What it returns is why it was skipped.
 local LIBRARIES = "openblas0-pthread openblas-pthread-dev lapacke lapacke-dev tmglib3 lapack3 blas3 lua5.4-0 "
@@ -66,7 +66,7 @@ return function(t)
       VECTOR))
     if count < 100 then error(("%s has %d instructions of NEON"):format(kernel, count), 0) end
   end
-  local share = os.getenv "PN_SHORT" or "7"
+  local share = os.getenv "PN_SHORT" or "20"
   print(("       (one of %s cases in the long sweeps of %s)"):format(share, table.concat(short, ", ")))
   for name, reason in pairs(LEFT_OUT) do print(("       (without %s_test: %s)"):format(name, reason)) end
   local environment = ("PN_SHORT=%s PN_SLOW=1 OPENBLAS_NUM_THREADS=1 QEMU_LD_PREFIX=%s "
