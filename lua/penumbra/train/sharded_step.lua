@@ -68,14 +68,18 @@ local function unflattened(list, vectors)
   return out
 end
 
--- Loss, gradients and buffers of a shard as vectors, from a list of parameters and one of buffers.
+-- Loss, gradients and buffers of a shard, times its weight, as vectors: from a list of parameters and one of buffers.
+-- weight: a 0-d tensor of the loss's dtype, so that a plan serves any.
 local function body_of(loss_of, parameters, buffers)
-  return function(...)
+  return function(weight, ...)
     local loss = (loss_of(...))
-    local list = core.grad(loss, parameters)
-    table.insert(list, 1, loss)
-    local now = updated(loss, buffers)
-    return table.unpack(flattened(table.move(now, 1, #now, #list + 1, list)))
+    local weighted = loss * weight
+    local list = core.grad(weighted, parameters)
+    table.insert(list, 1, weighted)
+    for _, b in ipairs(updated(loss, buffers)) do
+      list[#list + 1] = b * (b:dtype() == weight:dtype() and weight or weight:to(b:dtype()))
+    end
+    return table.unpack(flattened(list))
   end
 end
 
@@ -175,8 +179,9 @@ end
 
 -- The weighted vectors of the rows from `first` to below `last`, from 0, of n.
 local function vectors_of(self, rows, first, last, n)
-  local out = { self.run(rows(first + 1, last)) }
-  for k, v in ipairs(out) do out[k] = v:detach() * ((last - first) / n) end
+  local weight = core.tensor((last - first) / n, { dtype = self.like[1]:dtype() })
+  local out = { self.run(weight, rows(first + 1, last)) }
+  for k, v in ipairs(out) do out[k] = v:detach() end
   return out
 end
 
