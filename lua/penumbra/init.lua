@@ -15,7 +15,7 @@ for name in ([[methods source error set_no_grad set_tostring traceback terminal 
   initialise kl_pairs draws_summary within capture missed last_missed namespace describe public
   call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line raised_status ode sde rule sheltered
   set examples reset_peak
-  mode buffer with_update update_buffers log_2pi sum_log_prob
+  mode buffer with_update update_buffers carried package log_2pi sum_log_prob
   gaussian]]):gmatch "%S+" do
   private[name] = true
 end

@@ -42,7 +42,7 @@ local MODULE = "penumbra.mpi_core"
 
 -- The module, or nil and why it is not there. (A sandbox has no package.)
 local function find()
-  local from = package
+  local from = core.package()
   if not from or not from.searchpath then
     return nil, "this script may load no modules in C"
   end

@@ -2,14 +2,18 @@
 --- `opt:step(loss)` does the same.
 -- help: pn.train, part
 local core = require "penumbra.core"
+local mpi = require "penumbra.mpi"
 local recording = require "penumbra.autodiff.recording"
 local options = require "penumbra.options"
 local parameters = require "penumbra.parameters"
 local progress = require "penumbra.progress"
 local replay = require "penumbra.autodiff.replay"
 local saved_run = require "penumbra.train.saved_run"
+local sharded_step = require "penumbra.train.sharded_step"
 
 local train = {}
+
+local SHARDS = 8 -- of a batch, unless the user says so
 
 -- ---- options ----
 
@@ -59,24 +63,44 @@ local fit_options = {
   progress = options.any(false),
   compile = options.optional "boolean",
   generator = options.optional "generator",
+  distributed = options.optional "boolean",
+  shards = options.optional "number",
+  reduce = options.optional "string",
 }
 
 -- Options that serve others: name -> the others, one of which must be there.
 local serving = {
   validate_every = { "validate", "split" }, patience = { "validate", "split" },
-  model = { "validate", "split", "checkpoint" }, checkpoint_every = { "checkpoint" }, resume = { "checkpoint" },
+  model = { "validate", "split", "checkpoint", "distributed" }, checkpoint_every = { "checkpoint" },
+  resume = { "checkpoint" },
+  shards = { "distributed" }, reduce = { "distributed" },
 }
 
 local function check_serving(o)
-  for _, name in ipairs { "validate_every", "patience", "model", "checkpoint_every", "resume" } do
+  for _, name in ipairs { "validate_every", "patience", "model", "checkpoint_every", "resume", "shards", "reduce" } do
     local found = o[name] == nil or o[name] == false
     for _, other in ipairs(serving[name]) do
-      found = found or o[other] ~= nil
+      found = found or o[other] ~= nil and o[other] ~= false
     end
     if not found then
       core.error(("fit: %s is only used with %s"):format(name, table.concat(serving[name], " or ")))
     end
   end
+end
+
+-- Of a run by several ranks. (What is not asked for is nil: other runs know nothing of ranks.)
+local function check_distributed(o)
+  o.distributed = o.distributed or nil
+  if not o.distributed then
+    return
+  end
+  o.reduce = options.check("fit", { reduce = o.reduce }, { reduce = options.choice("tree", "fast") }).reduce
+  if o.shards and o.reduce == "fast" then
+    core.error 'fit: shards is only used with reduce = "tree"; "fast" makes one of each rank'
+  end
+  o.shards = o.reduce == "tree" and options.whole("fit", "shards", o.shards or SHARDS, 1) or nil
+  options.object("fit", "optimiser", o.optimiser, "an optimiser with apply, as pn.optim.adam (distributed)", "apply",
+    "parameters")
 end
 
 -- What the table of options cannot say of single values.
@@ -94,6 +118,7 @@ local function check_options(o)
     core.error(("fit: split must lie between 0 and 1, got %s"):format(tostring(o.split)))
   end
   check_serving(o)
+  check_distributed(o)
   options.object("fit", "optimiser", o.optimiser, "an optimiser, as pn.optim.adam(net, {lr = 1e-3})", "step")
   if o.progress and o.progress ~= true then
     options.object("fit", "progress", o.progress, "true, false or a file", "write")
@@ -137,17 +162,30 @@ local function order_of(s, epoch)
   return s.kept and s.kept:take(1, order) or order
 end
 
--- The minibatch k, from 1, of an epoch.
-local function batch_of(data, s, order, k)
-  local first, last = (k - 1) * s.batch_size + 1, math.min(k * s.batch_size, s.trained)
+-- The first and the last row of the minibatch k, from 1, of an epoch.
+local function bounds_of(s, k) return (k - 1) * s.batch_size + 1, math.min(k * s.batch_size, s.trained) end
+
+-- The rows from `first` to `last` of an epoch.
+local function batch_of(data, order, first, last)
   if order then
     return table.unpack(rows_at(data, order:slice(1, first, last)))
   end
   local out = {}
   for i, t in ipairs(data) do
-    out[i] = core.is_tensor(t) and t or t:slice(1, first, last)
+    out[i] = core.is_tensor(t) and last - first + 1 == t:size(1) and t or t:slice(1, first, last)
   end
   return table.unpack(out)
+end
+
+-- A step on the minibatch k; returns its loss as a number.
+local function step_on(o, data, s, order, k)
+  local first, last = bounds_of(s, k)
+  if not o.sharded then
+    return o.update(batch_of(data, order, first, last))
+  end
+  return o.sharded:update(s.step + 1, function(from, to)
+    return batch_of(data, order, first + from - 1, first + to - 1)
+  end, last - first + 1)
 end
 
 -- ---- the loop ----
@@ -169,7 +207,7 @@ local function one_epoch(o, data, s, bar)
     if o.schedule then
       o.optimiser.lr = rate_of(o, s.step + 1)
     end
-    local loss = o.update(batch_of(data, s, order, k))
+    local loss = step_on(o, data, s, order, k)
     s.step, total = s.step + 1, total + loss
     s.at = saved_run.position(o, at.epoch, k + 1, s.step, total)
     if bar then
@@ -178,6 +216,17 @@ local function one_epoch(o, data, s, bar)
   end
   return total / last
 end
+
+-- What all ranks decide by.
+local function of_rank_0(o, v)
+  if o.sharded then
+    return mpi.broadcast_value(v)
+  end
+  return v
+end
+
+-- Does this process write the file of the run?
+local function writes(o) return not o.sharded or mpi.rank() == 0 end
 
 -- The score of the rows held out, unless the user has another.
 local function score_of(o, s)
@@ -200,6 +249,7 @@ local function judge(o, s)
   if type(s.score) ~= "number" then
     core.error(("fit: validate must return a number (larger is better), got %s"):format(type(s.score)))
   end
+  s.score = of_rank_0(o, s.score)
   s.scores[s.epoch] = s.score
   if not s.best or s.score > s.best then
     s.best, s.best_epoch = s.score, s.epoch
@@ -230,10 +280,13 @@ local function between(o, s, bar)
   if o.on_epoch and o.on_epoch(s) == false then
     enough = true
   end
-  return enough or false
+  return of_rank_0(o, enough or false)
 end
 
 local function save(o, s)
+  if not writes(o) then
+    return
+  end
   local ok, message = saved_run.write(o.checkpoint, saved_run.state(o, s, s.at))
   if not ok then
     core.error("fit: checkpoint: " .. message)
@@ -242,7 +295,7 @@ end
 
 local function run(o, data, s, bar)
   local start = core.clock() - s.seconds
-  o.update = update_of(o)
+  o.update = not o.sharded and update_of(o) or nil
   while s.at.epoch <= o.epochs and not s.stopped do
     s.epoch = s.at.epoch
     s.loss = one_epoch(o, data, s, bar)
@@ -267,7 +320,7 @@ end
 -- work, nothing can be written and that file stays, too.
 local function save_rest(o, s)
   local ok, steps = pcall(steps_of, o.optimiser)
-  if ok and steps == s.first_steps + s.at.step then
+  if ok and writes(o) and steps == s.first_steps + s.at.step then
     pcall(saved_run.write, o.checkpoint, saved_run.state(o, s, s.at))
   end
 end
@@ -302,6 +355,12 @@ local function new_run(o, n)
   s.epoch, s.step = s.at.epoch - 1, s.at.step
   s.loss = s.history[s.epoch] or s.loss
   s.first_steps = (steps_of(o.optimiser) or 0) - s.step
+  if o.distributed then
+    local buffers = {}
+    for k, entry in ipairs(o.model and parameters.named_buffers(o.model) or {}) do buffers[k] = entry[2] end
+    sharded_step.share(o, s, buffers)
+    o.sharded = sharded_step.new(o, s.seed)
+  end
   return setmetatable(s, run_kind)
 end
 
@@ -338,6 +397,16 @@ end
 --- compile     true: steps are captured and replayed (pn.compile), the same numbers in less time, if `loss` reads no
 ---             values and does nothing else than compute; not the default, since what it takes from math.random,
 ---             clocks or files would be taken once
+--- distributed true: by all ranks of pn.mpi, which run the same script on the same data and end with the same
+---             parameters, those of rank 0 at the beginning. Each computes the rows of its shards only (of arrays in
+---             files it reads no others); rank 0 writes the file, draws the line of progress, and its score and
+---             on_epoch decide. `loss` must be a mean over rows. batch_size is of all ranks together
+--- shards      into how many a minibatch is cut (8), at least the number of ranks: the same bits for any number of
+--- ranks,
+---             of resumed runs too, and in one process. What the loss draws depends on seed, step and shard;
+---             normalisation is by the rows of a shard, and a buffer becomes the mean of what the shards make of it
+--- reduce      "tree" (the default) adds shards in an order of their own; "fast" by MPI, one shard of each rank: less
+---             to send, bits by the number of ranks
 ---
 --- A loss or gradient that is not finite is an error that names the first operation that made it; that step changes
 --- nothing. An error or an interruption inside passes on as it is; every step is whole, so parameters and
@@ -349,6 +418,7 @@ function train.fit(given)
   local s = new_run(o, n)
   s.kept, s.held, s.trained = hold_out(o, data, n, s)
   s.batches = math.ceil(s.trained / s.batch_size)
+  o.progress = writes(o) and o.progress
   local bar_out = o.progress == true and io and io.stderr or o.progress ~= true and o.progress
   local bar <close> = bar_out and io and progress.new { total = o.epochs * s.batches, done = s.step, label = "training",
     out = bar_out } or nil

@@ -39,6 +39,9 @@
 ---     schedule       of the rate: a function of the step, or a name of pn.optim's; of a warm-up's windows, by name
 ---     decay          by what something shrinks or forgets, a step
 ---     compile        whether the step is captured and replayed
+---     distributed    whether all ranks of pn.mpi work on it
+---     shards         into how many parts a batch is cut, whatever the number of ranks
+---     reduce         how the parts of several ranks become one, by name
 ---     estimator      which estimate of an objective, a gradient or a metric, by name
 ---     objective      what is maximised, by name
 ---     loss           a function of data that gives what is minimised

@@ -51,7 +51,7 @@ end
 local harmless = set [[
   arange contiguous detach einsum eye flip full gather ge grad gt is_tensor le linspace ones zeros lt select slice sort
   split squeeze stack std tensor to topk transpose unsqueeze var where within kl dtype ndim numel shape size is_param
-  call_in_turn with uncertain __pairs mode evaluate own_buffers named_buffers num_buffers is_buffer with_update
+  call_in_turn with uncertain __pairs mode evaluate own_buffers named_buffers num_buffers is_buffer with_update carried
   update_buffers resize
   requires_grad close masked_select nonzero set_no_grad no_grad eigh svd qr slogdet kalman_predict kalman_update
   rand randn randint randperm concatenate t cast crps energy_score pit
@@ -102,7 +102,7 @@ local harmless = set [[
 -- What they say is about the machine or the program, and is the same or of no consequence.
 local about = set [[
   blas clock memory modules source error version terminal terminal_answer traceback lazy_names rows kl_pairs help
-  missed last_missed namespace public raised_status reset_peak script_line
+  missed last_missed namespace package public raised_status reset_peak script_line
   set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
   estimator_rows resampler_rows

@@ -33,7 +33,8 @@ io.write = _G.print -- luacheck: ignore
 --- Left out is what would end the fuzzer's own run or spoil its count: settings of the whole process (threads,
 --- memory_limit, seed, strict), the terminal, files below a sandbox (fuzzed by spec/fuzz/*.c), sources and the REPL.
 local left_out = { "^core%.threads$", "^pn%.threads$", "memory_limit$", "^core%.set_tostring$", "%.error$", "%.strict",
-  "^core%.files$", "^core%.terminal$", "^core%.source$", "^core%.modules$", "^pn%.seed$", "repl", "bench" }
+  "^core%.files$", "mpi%.abort$", "^core%.terminal$", "^core%.source$", "^core%.modules$", "^pn%.seed$", "repl",
+  "bench" }
 local functions, names = {}, {}
 
 local function is_left_out(name)

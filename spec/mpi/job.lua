@@ -2,6 +2,11 @@
 local job = {}
 
 local build = os.getenv "BUILD" or "build"
+if build:sub(1, 1) ~= "/" then
+  local pipe <close> = assert(io.popen "pwd")
+  build = pipe:read "l" .. "/" .. build
+end
+job.build = build
 job.lua = os.getenv "LUA" or "lua5.4"
 job.command = os.getenv "PENUMBRA" or build .. "/penumbra"
 
@@ -26,18 +31,25 @@ job.why = why_not()
 job.possible = job.why == nil
 
 -- What the command printed and its exit code, from what `limited` makes it print.
-local function limited(command) return ("timeout -k 5 60 %s; echo \"code $?\""):format(command) end
+local function limited(command, seconds)
+  return ("timeout -k 5 %d %s; echo \"code $?\""):format(seconds or 60, command)
+end
 local function parted(out) return (out:gsub("code %d+\n$", "")), tonumber(out:match "code (%d+)\n$") end
 
---- alone(command): what it prints and its exit code.
-function job.alone(command) return parted(read(limited(command))) end
+--- alone(command [, seconds]): what it prints and its exit code; how long it may take (60).
+function job.alone(command, seconds) return parted(read(limited(command, seconds))) end
 
-local function started(ranks, arguments)
-  return ("mpirun --oversubscribe --allow-run-as-root -n %d %s %s"):format(ranks, job.command, arguments)
+local function started(ranks, arguments, command)
+  -- (What MPI keeps is no leak of ours, and its own parts are not named to a sanitiser.)
+  return ('env ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0" mpirun --oversubscribe --allow-run-as-root -n %d %s %s')
+    :format(ranks, command or job.command, arguments)
 end
 
---- run(ranks, arguments): what the command prints under mpirun with so many ranks, and the exit code.
-function job.run(ranks, arguments) return job.alone(started(ranks, arguments)) end
+--- run(ranks, arguments [, command [, seconds]]): what the command (penumbra) prints under mpirun with so many ranks,
+--- and the exit code.
+function job.run(ranks, arguments, command, seconds)
+  return job.alone(started(ranks, arguments, command), seconds)
+end
 
 --- run_all(list): the same of a list of {ranks, arguments} side by side, for what mostly waits: a list of {out =,
 --- code =}, and the seconds that all took.

@@ -20,6 +20,16 @@ describe("pn.mpi", function()
     assert(code == 0 and out:find("passed: 1", 1, true), out)
   end)
 
+  it("speaks through the MPI of a host in C, and leaves it to the host", function()
+    local program = os.tmpname()
+    local out, code = job.alone(("cc -std=c11 -Isrc spec/mpi/mpi_host.c $(pkg-config --cflags --libs ompi-c) -L%s "
+      .. "-lpenumbra -Wl,-rpath,%s -o %s"):format(job.build, job.build, program))
+    assert.equal(0, code, out)
+    out = job.run(2, job.build .. "/lua", program)
+    os.remove(program)
+    assert(out:find("host: right, then time", 1, true), out)
+  end)
+
   it("says what is missing where its module is not found", function()
     local out = job.alone(job.lua .. [[ -e 'local pn = require "penumbra"; package.cpath = ""
       print(pn.mpi.available(), pcall(pn.mpi.rank))']])

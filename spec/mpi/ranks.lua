@@ -137,6 +137,8 @@ refused("root must be a rank", mpi.gather, square, 0.5)
 refused("root must be a rank", mpi.gather, square, "0")
 refused("send: to must be a rank, 0 to %d+, got %-1", mpi.send, square, -1)
 refused("tag must be a whole number", mpi.send, square, 0, 40000)
+refused("sends to itself", mpi.send, square, rank)
+refused("gets no message from itself", mpi.receive, rank)
 refused("send: t must be a tensor", mpi.send, "x", 0)
 refused("send_value: value must be made of", mpi.send_value, print, 0)
 refused("got a tensor %(send those", mpi.all_gather_values, { square })
@@ -145,7 +147,8 @@ refused("timeout: seconds must be a number", mpi.timeout, -1)
 local deep = {}
 for _ = 1, 200 do deep = { deep } end
 refused("nested more than 100 deep", mpi.all_gather_values, deep)
-refused("all_reduce cannot be part of a compiled function", pn.compile(function(x) return mpi.all_reduce(x):sum() end), square)
+refused("all_reduce cannot be part of a compiled function",
+  pn.compile(function(x) return mpi.all_reduce(x):sum() end), square)
 if size > 1 then
   local other = rank == 1
   refused("differ in the size of axis 2: 3 and 4", mpi.all_reduce, pn.zeros { 2, other and 3 or 4 })

@@ -60,7 +60,16 @@ static void refuse_capture(lua_State *L, const char *where) {
 static const pni_access handed = {sizeof(pni_access), PN_VERSION, look,          make,
                                   pni_error,          is_over,    raise_if_over, refuse_capture};
 
+/* core.package() -> the library `package` of this Lua state, which Penumbra's own modules do without; nil if none. */
+static int l_package(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_getfield(L, -1, LUA_LOADLIBNAME);
+  return 1;
+}
+
 void pni_open_access(lua_State *L) {
+  lua_pushcfunction(L, l_package);
+  lua_setfield(L, -2, "package");
   lua_pushlightuserdata(L, (void *)&handed);
   lua_setfield(L, LUA_REGISTRYINDEX, PNI_ACCESS);
 }

@@ -1,7 +1,7 @@
 /*
 ** bind_autodiff.c: parameters, gradients, and switching recording off, as Lua sees them.
 */
-#include "../autodiff/graph.h"
+#include "../autodiff/buffer.h"
 #include "../autodiff/nonfinite.h"
 #include "penumbra_lua.h"
 
@@ -40,6 +40,35 @@ static int l_update_buffers(lua_State *L) {
   pn_status s = pn_update_buffers(c, y);
   pn_scope_close(c, mark);
   return s ? pni_raise(L, c) : 0;
+}
+
+/* carried(y) -> list of buffer, value, rate, buffer, value, rate...: the updates that y carries, in their order */
+static int l_carried(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *y = pni_check_operand(L, 1, "carried", "y");
+  pni_updates u;
+  if (pni_updates_gather(c, y, &u)) return pni_updates_free(c, &u), pni_raise(L, c);
+  int n = u.n;
+  pni_updates_free(c, &u);
+  lua_createtable(L, 3 * n, 0);
+  pni_box **box = lua_newuserdatauv(L, 2 * (size_t)(n + 1) * sizeof *box, 0);
+  for (int k = 0; k < 2 * n; k++) {
+    box[k] = pni_new_box(L);
+    lua_rawseti(L, 2, 3 * (k / 2) + k % 2 + 1); /* the list keeps it */
+  }
+  if (pni_updates_gather(c, y, &u) == PN_OK) { /* the same ones: nothing is held while boxes are made */
+    for (int k = 0; k < n; k++) {
+      box[2 * k]->t = pn_tensor_ref(u.buffer[k]);
+      box[2 * k + 1]->t = pn_tensor_ref(u.value[k]);
+    }
+    for (int k = 0; k < n; k++) {
+      lua_pushnumber(L, u.rate[k]);
+      lua_rawseti(L, 2, 3 * k + 3);
+    }
+  }
+  pni_updates_free(c, &u);
+  lua_settop(L, 2);
+  return pn_context_status(c) ? pni_raise(L, c) : 1;
 }
 
 static int l_is_buffer(lua_State *L) {
@@ -216,6 +245,7 @@ static const luaL_Reg functions[] = {{"param", l_param},
                                      {"buffer", l_buffer},
                                      {"with_update", l_with_update},
                                      {"update_buffers", l_update_buffers},
+                                     {"carried", l_carried},
                                      {"grad", l_grad},
                                      {"detach", l_detach},
                                      {"set_no_grad", l_set_no_grad},

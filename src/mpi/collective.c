@@ -37,7 +37,9 @@ int mpi_core_exchange(mpi_core_link *m, const int64_t h[HEAD_FIELDS], MPI_Reques
   return MPI_Iallreduce(m->sent, m->got, 2 * HEAD_FIELDS, MPI_INT64_T, MPI_MAX, m->together, r);
 }
 
-bool mpi_core_same(const mpi_core_link *m, int k) { return m->got[k] == -m->got[k + HEAD_FIELDS]; }
+bool mpi_core_same(const mpi_core_link *m, int k) {
+  return m->got[k + HEAD_FIELDS] == MPI_CORE_OPEN || m->got[k] == -m->got[k + HEAD_FIELDS];
+}
 
 static int64_t least(const mpi_core_link *m, int k) { return -m->got[k + HEAD_FIELDS]; }
 

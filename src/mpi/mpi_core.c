@@ -63,6 +63,20 @@ void mpi_core_abort(mpi_core_link *m, const char *message) {
   _Exit(EXIT_FAILURE);
 }
 
+/* What MPI keeps from beginning to end is no leak of ours: these are there where a sanitiser is. */
+extern void __lsan_disable(void) __attribute__((weak));
+extern void __lsan_enable(void) __attribute__((weak));
+static void watch_leaks(bool on) {
+  if (on && __lsan_enable) __lsan_enable();
+  if (!on && __lsan_disable) __lsan_disable();
+}
+
+static void finalise(void) {
+  watch_leaks(false);
+  MPI_Finalize();
+  watch_leaks(true);
+}
+
 /* Says to the others that this rank has ended, and waits for them to end. */
 static void say_end(mpi_core_link *m) {
   int64_t h[HEAD_FIELDS];
@@ -73,7 +87,7 @@ static void say_end(mpi_core_link *m) {
   while (!MPI_Test(&r, &done, MPI_STATUS_IGNORE) && !done) doze(200000);
   m->shared_error = true;
   if (!mpi_core_same(m, HEAD_CALL)) mpi_core_abort(m, "its script has ended while others wait in a collective");
-  MPI_Finalize();
+  finalise();
 }
 
 static void at_exit(int code, void *data) {
@@ -83,7 +97,7 @@ static void at_exit(int code, void *data) {
   if (MPI_Finalized(&done) || done) return;
   snprintf(text, sizeof text, "it ended with code %d", code);
   if (m->size == 1) {
-    MPI_Finalize();
+    finalise();
     return;
   }
   if (code) mpi_core_abort(m, text);
@@ -135,15 +149,58 @@ static void make_ops(mpi_core_link *m) {
   MPI_Op_create(smallest_f32, 1, &m->op[1][PN_FLOAT32]);
 }
 
-/* A process that no mpirun has started is one rank and starts no daemon. Returns what is wrong, or NULL. */
+extern char **environ;
+
+/* Copies of the environment's strings, NULL-terminated; NULL where there is no memory. */
+static char **copy_environment(void) {
+  size_t n = 0;
+  while (environ && environ[n]) n++;
+  char **copy = calloc(n + 1, sizeof *copy);
+  for (size_t k = 0; copy && k < n; k++) copy[k] = strdup(environ[k]);
+  return copy;
+}
+
+static bool has_name(char *const *list, const char *name, size_t n) {
+  for (; *list; list++)
+    if (strncmp(*list, name, n) == 0 && (*list)[n] == '=') return true;
+  return false;
+}
+
+/* Takes out what was not there in `before`, which it frees: what MPI leaves for itself would lead an mpirun astray that
+ * the script starts. */
+static void restore_environment(char **before) {
+  for (size_t k = 0; before && environ && environ[k];) {
+    char name[256];
+    size_t n = strcspn(environ[k], "=");
+    bool kept = n >= sizeof name || has_name(before, environ[k], n);
+    if (!kept) {
+      memcpy(name, environ[k], n);
+      name[n] = '\0';
+    }
+    if (kept || unsetenv(name)) k++;
+  }
+  for (size_t k = 0; before && before[k]; k++) free(before[k]);
+  free(before);
+}
+
+/* Initialises MPI. A process that no mpirun has started starts no daemon either. */
+static bool initialise(void) {
+  int level;
+  char **before = copy_environment();
+  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  bool done = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) == MPI_SUCCESS;
+  restore_environment(before);
+  return done;
+}
+
+/* A process that no mpirun has started is one rank. Returns what is wrong, or NULL. */
 static const char *begin(mpi_core_link *m) {
   int on = 0, level = MPI_THREAD_SINGLE, main_thread = 0;
   MPI_Finalized(&on);
   if (on) return "MPI has been finalised in this process";
   MPI_Initialized(&on);
   if (!on) {
-    setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level)) return "MPI could not be initialised";
+    if (!initialise()) return "MPI could not be initialised";
     m->ours = true;
   }
   MPI_Query_thread(&level);
@@ -171,7 +228,9 @@ static mpi_core_link *new_link(lua_State *L) {
   m->timeout = DEFAULT_TIMEOUT;
   lua_pushlightuserdata(L, m);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &link_key);
+  watch_leaks(false);
   const char *wrong = begin(m);
+  watch_leaks(true);
   if (wrong) {
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &link_key);

@@ -99,6 +99,7 @@ static int receive(lua_State *L, mpi_core_link *m, const char *where, int from, 
 static int l_send(lua_State *L) {
   mpi_core_link *m = mpi_core_check(L, "send");
   int to = mpi_core_rank(L, m, 2, "send", "to"), tag = tag_of(L, m, 3, "send");
+  if (to == m->rank) m->access->error(L, "send: rank %d sends to itself, which only exchange can", to);
   mpi_core_outgoing *out = outgoing(L, m, "send");
   post_head(L, m, "send", out, to, tag);
   finish(L, m, "send", out, to, tag);
@@ -109,6 +110,9 @@ static int l_send(lua_State *L) {
 static int l_receive(lua_State *L) {
   mpi_core_link *m = mpi_core_check(L, "receive");
   int from = lua_isnoneornil(L, 1) ? -1 : mpi_core_rank(L, m, 1, "receive", "from");
+  if (m->size == 1 || from == m->rank)
+    m->access->error(L, "receive: rank %d gets no message from itself, there %s", m->rank,
+                     m->size == 1 ? "is no other rank" : "are others");
   return receive(L, m, "receive", from, tag_of(L, m, 2, "receive"));
 }
 

@@ -30,6 +30,7 @@ function saved_run.state(o, s, at)
     "seconds" } do
     state[name] = s[name]
   end
+  state.shards = o.shards
   for _, name in ipairs { "generator", "own_generator", "epoch", "batch", "step", "total" } do
     state[name] = at[name]
   end
@@ -98,7 +99,8 @@ local function run_form(state, o)
   local judged = state.best ~= nil and function(f) return f end or form.optional
   local epoch = math.type(state.epoch) == "integer" and state.epoch or 1
   return form.record { kind = form.any, net = form.any, optimiser = form.any, seed = form.integer, rows = form.whole(1),
-    batch_size = form.whole(1), scores = scores_form, score = form.optional(is_score), best = form.optional(is_score),
+    batch_size = form.whole(1), shards = form.optional(form.whole(1)), scores = scores_form,
+    score = form.optional(is_score), best = form.optional(is_score),
     best_epoch = judged(form.whole(1, epoch)), snapshot = form.optional(form.record(snapshot)),
     stopped = form.boolean, seconds = form.number { least = 0 }, generator = form.generator,
     own_generator = o.generator and form.generator or form.optional(form.any), epoch = form.whole(1),
@@ -114,6 +116,7 @@ function saved_run.read(path, o, s)
   end
   check_same(path, "rows", state.rows, s.rows)
   check_same(path, "batch_size", state.batch_size, s.batch_size)
+  check_same(path, "shards", state.shards, o.shards)
   if o.seed then
     check_same(path, "seed", state.seed, o.seed)
   end
