@@ -2,7 +2,7 @@
 --- and of a chain) says how long an island filter and chains of nuts take on 1 to 1,000 ranks, and where each stops to
 --- scale; beside it what 1, 2 and 4 ranks take here. Prints Markdown.
 ---
----     BUILD=build lua5.4 spec/bench/shared_work.lua [--cores 2]
+---     BUILD=build lua5.4 spec/bench/shared_work.lua [--alpha US] [--beta NS]
 ---
 --- Island filter, a step:  ceil(M / P) c + M w + L alpha + 8 M beta + q f ceil(M / P) 2 (2 alpha + 8 (N + N + 2) beta)
 ---   c: of an island (of one alone, or of one of many), w: of an island's weight, both as 1 rank works; L = ceil(log2
@@ -10,9 +10,9 @@
 ---   moved, with states and weights.
 --- Chains:  ceil(C / P) t (1 + s sqrt(2 ln C)) + 5 L alpha + 8 C D (n + 7) beta
 ---   t: of a chain, s: the spread of their lengths (the longest of C is waited for); all get D draws of n numbers.
---- On fewer cores than ranks the first term is that of as many ranks as cores. alpha and beta are those of one
---- machine's memory; those of a network are larger (--alpha, us, --beta, ns a byte).
-local option = { cores = 2 }
+--- A core for each rank. alpha and beta are those of one machine's memory; those of a network are larger (--alpha, us,
+--- --beta, ns a byte). Times in ms.
+local option = {}
 for k = 1, #arg, 2 do option[arg[k]:match "^%-%-(%w+)$"] = tonumber(arg[k + 1]) end
 local build = os.getenv "BUILD" or "build"
 
@@ -38,16 +38,15 @@ local chains = times(1, "chains " .. CHAINS)
 local chain = chains.work / CHAINS
 
 local function rounds(p) return math.ceil(math.log(p, 2) - 1e-9) end
-local function filter(p, m, cores)
+local function filter(p, m)
   local mine = math.ceil(m / p)
   local moved = p > 1 and many.exchanges * many.moved * mine * 2 * (2 * alpha + 8 * (2 * PARTICLES + 2) * beta) or 0
-  local mine_here = math.ceil(m / math.min(p, cores))
-  local own = mine_here == 1 and one or mine_here * many.work / ISLANDS
+  local own = mine == 1 and one or mine * many.work / ISLANDS
   return own + m * weight + rounds(p) * alpha + (p > 1 and 8 * m * beta or 0) + moved
 end
-local function nuts(p, c, cores)
+local function nuts(p, c)
   local longest = p > 1 and 1 + chains.spread * math.sqrt(2 * math.log(c)) or 1
-  return math.ceil(c / math.min(p, cores)) * chain * longest + 5 * rounds(p) * alpha
+  return math.ceil(c / p) * chain * longest + 5 * rounds(p) * alpha
     + (p > 1 and 8 * c * DRAWS * (NUMBERS + 7) * beta or 0)
 end
 
@@ -65,18 +64,18 @@ say("alpha %.2f us, beta %.3f ns a byte; a step of an island of %d particles %.0
   alpha * 1e6, beta * 1e9, PARTICLES, one * 1e6, ISLANDS, many.work / ISLANDS * 1e6, weight * 1e9, many.exchanges,
   many.moved * 100, chain * 1e3, chains.spread * 100)
 say ""
-say("| ranks | filter, 16 islands: predicted | here | filter, an island a rank | chains, 4: predicted | here "
-  .. "| a chain a rank |")
-say "|---:|---:|---:|---:|---:|---:|---:|"
+say "| ranks | 16 islands: predicted | own part | by the clock | an island a rank | 4 chains: predicted | own part \z
+  | by the clock | a chain a rank |"
+say "|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 for _, p in ipairs { 1, 2, 4, 10, 100, 1000 } do
   local here = p <= 4
-  local strong = p <= ISLANDS and ("%.2f ms"):format(filter(p, ISLANDS, here and option.cores or p) * 1e3) or "-"
-  local four = p <= CHAINS and ("%.0f ms"):format(nuts(p, CHAINS, here and option.cores or p) * 1e3) or "-"
-  say("| %d | %s | %s | %.2f ms | %s | %s | %.0f ms |", p, strong,
-    here and ("%.2f ms"):format(times(p, ("filter %d %d"):format(ISLANDS, PARTICLES)).step * 1e3) or "-",
-    filter(p, p, p) * 1e3, four, here and ("%.0f ms"):format(times(p, "chains " .. CHAINS).seconds * 1e3) or "-",
-    nuts(p, p, p) * 1e3)
+  local islands = here and times(p, ("filter %d %d"):format(ISLANDS, PARTICLES))
+  local four = here and times(p, "chains " .. CHAINS)
+  local function ms(v) return v and ("%.2f"):format(v * 1e3) or "-" end
+  say("| %d | %s | %s | %s | %s | %s | %s | %s | %s |", p, ms(p <= ISLANDS and filter(p, ISLANDS)),
+    ms(islands and islands.work), ms(islands and islands.step), ms(filter(p, p)),
+    ms(p <= CHAINS and nuts(p, CHAINS)), ms(four and four.work), ms(four and four.seconds), ms(nuts(p, p)))
 end
 say ""
 say("With an island a rank half of a step is the others' from %d ranks on, with a chain a rank from %d ranks on.",
-  limit(function(p) return filter(p, p, p) end, one), limit(function(p) return nuts(p, p, p) end, chain))
+  limit(function(p) return filter(p, p) end, one), limit(function(p) return nuts(p, p) end, chain))
