@@ -47,6 +47,7 @@ describe("jobs", function()
 
   it("draw what their place in the list says, whatever ran before", function()
     local first = run()
+    assert(first[1].x ~= first[2].x and first[2].x ~= first[3].x)
     local lines = {}
     for line in text_of(path):gmatch "[^\n]+\n" do lines[#lines + 1] = line end
     put(path, lines[3] .. lines[1]:sub(1, 20)) -- the first one cut by a kill, the second lost
