@@ -23,7 +23,7 @@ describe("pn.mpi", function()
   it("speaks through the MPI of a host in C, and leaves it to the host", function()
     local program = os.tmpname()
     local out, code = job.alone(("cc -std=c11 -Isrc spec/mpi/mpi_host.c $(pkg-config --cflags --libs ompi-c) -L%s "
-      .. "-lpenumbra -Wl,-rpath,%s -o %s"):format(job.build, job.build, program))
+      .. "-lpenumbra -Wl,-rpath,%s %s -o %s"):format(job.build, job.build, os.getenv "SANITIZE" or "", program))
     assert.equal(0, code, out)
     out = job.run(2, job.build .. "/lua", program)
     os.remove(program)

@@ -53,10 +53,14 @@ for _, dtype in ipairs(DTYPES) do
 end
 expect(mpi.all_reduce(pn.full({ 2 }, rank, { dtype = "float32" }), "mean"),
   pn.full({ 2 }, (size - 1) / 2, { dtype = "float32" }), "mean")
-for _, name in ipairs { "max", "min" } do -- NaN of one rank, in one element
-  local x = pn.tensor { 1, rank == size - 1 and 0 / 0 or 2, 3 }
-  local y = mpi.all_reduce(x, name):totable()
-  assert(y[1] == 1 and y[2] ~= y[2] and y[3] == 3, name .. " of NaN")
+for _, name in ipairs { "max", "min" } do -- NaN of one rank, whichever, in one element
+  for _, dtype in ipairs { "float64", "float32" } do
+    for r = 0, size - 1 do
+      local x = pn.tensor({ 1, rank == r and 0 / 0 or 2, 3 }, { dtype = dtype })
+      local y = mpi.all_reduce(x, name):totable()
+      assert(y[1] == 1 and y[2] ~= y[2] and y[3] == 3, name .. " of NaN")
+    end
+  end
 end
 assert(mpi.all_reduce(pn.zeros { 0, 3 }):numel() == 0 and mpi.all_reduce(pn.tensor(2)):item() == 2 * size)
 

@@ -96,7 +96,9 @@ describe("train.fit by several ranks", function()
       local out, code = job.run(n, ("examples/17_beyond_memory.lua%s --data %s"):format(way, folder), nil, 1800)
       assert(code == 0, out)
       said[k] = out:match "loss [^\n]*"
-      for most in out:gmatch "(%d+) MiB in the process" do assert(tonumber(most) < 320, out) end
+      for most in out:gmatch "(%d+) MiB in the process" do -- a sanitiser keeps more
+        assert(os.getenv "SANITIZE" or tonumber(most) < 320, out)
+      end
       assert(select(2, out:gsub("of tensors and Lua at most", "")) == n, out)
     end
     assert.equal(said[1], said[2])
