@@ -28,7 +28,6 @@
 ---     validate, validate_every      a function that scores the model as it is, and how often it is asked
 ---     checkpoint, checkpoint_every, resume     a file that a run is kept in, how often, and whether to go on from it
 ---     on_step, on_epoch     functions that are called after each
----     distributed    whether the work is shared out over the ranks of mpirun
 ---     results        path of a file to which results are added as they come, and from which a run goes on
 ---     exchange       the share of islands, by their effective sample size, at which whole ones are resampled
 ---     trace          whether what was found on the way is kept, step by step

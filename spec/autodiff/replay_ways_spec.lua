@@ -337,6 +337,7 @@ local effects = {
     return x
   end,
   ["pn.svi"] = function(x) pn.svi(tiny, "mean_field", { steps = 1 }) return x end,
+  ["pn.jobs"] = function(x) pn.jobs { jobs = 1, run = function() return 1 end } return x end,
   ["pn.nuts"] = function(x) pn.nuts(tiny, { chains = 1, warmup = 5, draws = 5 }) return x end,
   ["pn.hmc"] = function(x) pn.hmc(tiny, { chains = 1, warmup = 5, draws = 5, steps = 2 }) return x end,
   ["pn.diagnose"] = function(x) pn.diagnose(tiny) return x end,
@@ -356,6 +357,7 @@ local once = set [[
   standardise split parameters
   json gluonts series_csv image zarr arviz cmdstan trap_nan objects
   new_sampler new_filter run finished iteration gradients draws statistics metric new_population evaluate
+  halted windows judge
 ]]
 
 describe("inside a compiled function", function()

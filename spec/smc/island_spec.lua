@@ -2,7 +2,11 @@
 --- samplers against closed forms. (spec/mpi has them on several ranks.)
 local pn = require "penumbra"
 local helper = require "spec.helper"
+local evidence_error = require "penumbra.smc.evidence_error"
+local island_sampler = require "penumbra.smc.island_sampler"
 local islands = require "penumbra.smc.islands"
+local ranks = require "penumbra.ranks"
+local tempering = require "penumbra.smc.tempering"
 local dist = pn.dist
 
 -- x' = a x + N(0, q^2), y = x + N(0, r^2), the second observation missing.
@@ -152,7 +156,87 @@ describe("the evidence of islands", function()
   end)
 end)
 
+-- An SMC sampler without moves whose particles have given log-likelihoods, so that its evidence is their mean.
+local FACTORS = { { 0, -5 }, { -1, -0.5 }, { -9, -4 }, { -2, -12 } }
+
+local function still(levels, exchange, generator)
+  local n, id = #FACTORS[1], 0
+  local self = { n = n, count = #FACTORS, size = 1, threshold = 0.5, generator = generator, step = 1,
+    team = ranks.team("sample", false), account = evidence_error.new(n * #FACTORS), target = { layout = {} },
+    log_evidence = 0 }
+  function self.largest_power() return 1 / levels end
+  function self.first_particles()
+    id = id + 1
+    return { z = pn.tensor { { n * id - 2 }, { n * id - 1 } }, base = pn.zeros { n },
+      factors = pn.tensor(FACTORS[id]):unsqueeze(2) }
+  end
+  function self.rejuvenated(island, particles, log_w, _, record)
+    record.moves, record.accept, record.mixing, record.step_size = 1, 1, 1, 1
+    local places, new = tempering.systematic(log_w, n, island.generator), {}
+    island.account:resampled(places)
+    for name, x in pairs(particles) do new[name] = x:take(1, places) end
+    return new
+  end
+  local particles, ladder = island_sampler.climb(self, { exchange = exchange, kernel = "none" })
+  return self, particles, ladder
+end
+
+describe("islands of an SMC sampler", function()
+  for _, exchange in ipairs { 0.6, 1 } do
+    it("are resampled without a bias, exchange = " .. exchange, function()
+      local mean, count = 0, 0
+      for _, row in ipairs(FACTORS) do mean = mean + (math.exp(row[1]) + math.exp(row[2])) / 8 end
+      pn.seed(6)
+      check_unbiased(function()
+        local self, _, ladder = still(4, exchange)
+        for k = 1, 3 do count = count + (ladder[k].exchanged and 1 or 0) end
+        return self.log_evidence
+      end, math.log(mean), 250, 0.06)
+      assert(exchange == 1 and count == 750 or exchange == 0.6 and count > 40 and count < 650, count)
+    end)
+  end
+
+  it("tell the account whose descendants particles are", function()
+    local moved = 0
+    for seed = 1, 20 do
+      local self, particles = still(1, 0, pn.generator(seed))
+      local families = self.account.families[1]
+      assert.same(particles.z:reshape({ -1 }):totable(), families:to("float64"):totable())
+      for k, family in ipairs(families:totable()) do
+        moved = moved + ((k - 1) // 2 ~= family // 2 and 1 or 0)
+      end
+    end
+    assert(moved > 20)
+  end)
+end)
+
 describe("islands", function()
+  -- States that stay where they are, and no resampling within: what stands at a place after an exchange has both the
+  -- states and the weights of one island of before.
+  it("are exchanged with their states and weights", function()
+    pn.seed(9)
+    local f, other = filter { exchange = 1, threshold = 0, transition = function(x) return dist.delta(x) end }, 0
+    f:observe(0.8)
+    local before = {}
+    for k, own in ipairs(f.filters) do before[k] = { x = own.state, log_w = own.machine:log_weights() } end
+    f:observe(-0.3)
+    for k, own in ipairs(f.filters) do
+      local from
+      for j, one in ipairs(before) do from = helper.off(own.state, one.x) == 0 and j or from end
+      other = other + (from ~= k and 1 or 0)
+      local log_w = before[from].log_w + dist.normal(own.state, R):log_prob(pn.full({ 6 }, -0.3))
+      helper.close(own.machine:log_weights(), log_w - log_w:logsumexp(1), 1e-12)
+    end
+    assert(other > 0)
+  end)
+
+  it("leave the default generator as it was", function()
+    local f = filter {}
+    local state = pn.rng_state()
+    f:run(YS)
+    assert.same(state, pn.rng_state())
+  end)
+
   it("are the same again from a seed or a generator, whoever draws between steps", function()
     local function run(given, between)
       local f, list = filter(given), {}
