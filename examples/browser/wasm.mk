@@ -61,7 +61,7 @@ $(BUILD)/fortran/names: $(SOURCE)/fetched examples/browser/fortran.lua
 QUIET = -w
 ONES  = lapi lauxlib lbaselib lcode lcorolib lctype ldblib ldebug ldo ldump lfunc lgc linit liolib llex lmathlib lmem \
         loadlib lobject lopcodes loslib lparser lstate lstring lstrlib ltable ltablib ltm lundump lutf8lib lvm lzio
-TWOS  = adler32 crc32 deflate inffast inflate inftrees trees zutil
+TWOS  = adler32 crc32 deflate gzclose gzlib gzread gzwrite inffast inflate inftrees trees zutil
 $(BUILD)/libsources.a: $(BUILD)/fortran/names $(PARTS)/blas.o
 	@mkdir -p $(PARTS)/lua $(PARTS)/zlib $(PARTS)/fortran
 	$(SUBMAKE) -f examples/browser/wasm.mk BUILD='$(BUILD)' FORTRAN="$$(cat $<)" WASM_SIMD='$(WASM_SIMD)' $@.parts
