@@ -95,3 +95,14 @@ $(BUILD)/page.js: examples/browser/page.c $(BUILD)/libpenumbra.a $(BUILD)/libsou
 $(BUILD)/penumbra.html: $(PAGE_PARTS) $(BUILD)/page.js
 	@$(LUA) examples/browser/bundle.lua examples/browser $@ $(BUILD)/page.js $(BUILD)/page.wasm
 .PHONY: page
+
+# ---- the command, for node: `node --no-experimental-fetch $(BUILD)/command SCRIPT` ----
+
+WITHOUT = $(filter-out %/editline.o,$(CLI_OBJ)) $(PARTS)/no_editor.o
+command: $(BUILD)/command
+$(PARTS)/no_editor.o: examples/browser/no_editor.c $(SOURCE)/fetched
+	@mkdir -p $(@D)
+	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $@
+$(BUILD)/command: $(WITHOUT) $(BUILD)/libpenumbra.a $(BUILD)/libsources.a
+	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(WITHOUT) $(BUILD)/libpenumbra.a $(LIBS)
+.PHONY: command
