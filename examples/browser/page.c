@@ -65,9 +65,7 @@ EMSCRIPTEN_KEEPALIVE int track_open(const char *script) {
          pn_runtime_run_string(track.rt, script, (size_t)-1, "track") == PN_OK;
 }
 
-EMSCRIPTEN_KEEPALIVE const char *track_message(void) {
-  return track.rt ? pn_runtime_message(track.rt) : "no runtime";
-}
+EMSCRIPTEN_KEEPALIVE const char *track_message(void) { return track.rt ? pn_runtime_message(track.rt) : "no runtime"; }
 
 /* One step: the mouse is seen at (x, y), or not at all. How many particles there are, 0 after a failure. */
 EMSCRIPTEN_KEEPALIVE int track_step(double x, double y, int seen) {
