@@ -143,9 +143,11 @@ element("stop").addEventListener("click", () => {
 });
 
 const tries = [
-  "x = pn.linspace(0, 10, 200); pn.plot.show{title = \"Waves\", x_label = \"x\", pn.plot.line(x, x:sin(), {label = \"sin x\"}), "
+  "x = pn.linspace(0, 10, 200); pn.plot.show{title = \"Waves\", x_label = \"x\", "
+    + "pn.plot.line(x, x:sin(), {label = \"sin x\"}), "
     + "pn.plot.line(x, (x * 2):cos() * (-x / 4):exp(), {label = \"a damped wave\"})}",
-  "pn.plot.show{title = \"10,000 draws of a gamma\", pn.plot.histogram(pn.dist.gamma(3, 1):sample{10000}, {density = true})}",
+  "pn.plot.show{title = \"10,000 draws of a gamma\", "
+    + "pn.plot.histogram(pn.dist.gamma(3, 1):sample{10000}, {density = true})}",
   "example \"normal\"",
 ];
 ["a picture", "a histogram", "an example"].forEach((name, k) => {
