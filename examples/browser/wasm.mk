@@ -69,6 +69,7 @@ $(BUILD)/libsources.a: $(BUILD)/fortran/names $(PARTS)/blas.o
 	$(call say,AR,$@) $(AR) rcs $@ $(PARTS)/blas.o $(PARTS)/lua/*.o $(PARTS)/zlib/*.o $(PARTS)/fortran/*.o
 $(BUILD)/libsources.a.parts: $(ONES:%=$(PARTS)/lua/%.o) $(TWOS:%=$(PARTS)/zlib/%.o) \
                              $(FORTRAN:%=$(PARTS)/fortran/%.o)
+	@:
 .PHONY: $(BUILD)/libsources.a.parts
 
 $(PARTS)/lua/%.o: $(SOURCE)/lua/src/%.c
@@ -83,6 +84,7 @@ $(PARTS)/blas.o: examples/browser/blas.c examples/browser/blas_real.h $(SOURCE)/
 
 $(LIB_OBJ): | $(SOURCE)/fetched
 $(SPEC_PROG) $(BENCH_PROG): $(BUILD)/libsources.a
+$(SPEC_PROG): LDFLAGS += -O1 # what is linked is not optimised once more
 
 # ---- the page ----
 
