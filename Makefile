@@ -465,6 +465,12 @@ packages:
 	@$(SUBMAKE) all amalgamation
 	@BUILD='$(BUILD)' $(LUA) spec/packages/run.lua $(PACKAGES)
 
+# $(BUILD)/wasm/penumbra.html: the prompt and a filter in a page that needs no network, by Debian's emscripten
+# (examples/browser). `make packages PACKAGES=wasm` tests it.
+wasm:
+	@.ci/deps build wasm
+	@$(SUBMAKE) -f examples/browser/wasm.mk BUILD='$(BUILD)/wasm' page
+
 # The manual's tables from the rows; then README, manual, papers and the reference of rows, doc comments and penumbra.h
 # as HTML in $(BUILD)/docs, whose links, anchors and index of names are checked.
 docs:
@@ -489,5 +495,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs gallery install install-lua install-rock uninstall fmt clean formats
+.PHONY: all amalgamation dist deb packages tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api mutants asan-build docs gallery install install-lua install-rock uninstall fmt clean formats wasm
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(BRIDGE_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(MPI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

@@ -95,7 +95,8 @@ local function all_jobs()
   end
   -- Examples run where they may leave pictures behind.
   if exists(command) then
-    for _, path in ipairs(lines("find examples -name '*.lua' -not -path '*/embed/*' 2>/dev/null | LC_ALL=C sort")) do
+    for _, path in ipairs(lines("find examples -name '*.lua' -not -path '*/embed/*' -not -path '*/browser/*' " ..
+      "2>/dev/null | LC_ALL=C sort")) do
       local script = quote(root .. "/" .. path)
       add(path, ("cd %s && %s %s --quick"):format(quote(scratch), quote(command), script))
     end

@@ -1,7 +1,7 @@
 /*
 ** blas.c: the calls of CBLAS and LAPACKE that the library makes, for a program without OpenBLAS: products of matrices
-** by the library's own panels, all else by reference BLAS and LAPACK, which f2c has made C (fortran.lua). Routines whose
-** Fortran is too young for f2c are here as well, from their definitions, and what f2c's code calls.
+** by the library's own panels, all else by reference BLAS and LAPACK, which f2c has made C (fortran.lua). Routines
+** whose Fortran is too young for f2c are here as well, from their definitions, and what f2c's code calls.
 */
 #include <cblas.h>
 #include <float.h>

@@ -1,16 +1,16 @@
 /*
-** blas_real.h: blas.c for one element type, included with REAL, FORTRAN(f), CBLAS(f), LAPACKE(f), the names of a routine
-** in f2c's, CBLAS's and LAPACKE's spelling, FN1(f), that of a function of math.h, LIMIT(f), that of a number of float.h,
-** PRODUCT, the panel product, and GEMM, f2c's of the reference.
+** blas_real.h: blas.c for one element type, included with REAL, FORTRAN(f), CBLAS(f), LAPACKE(f), the names of a
+** routine in f2c's, CBLAS's and LAPACKE's spelling, FN1(f), that of C's function, LIMIT(f), that of C's limit of the
+** type, PRODUCT, the panel product, and GEMM, f2c's of the reference.
 */
 
 typedef const char *FORTRAN(text);
 
 /* ---- products ---- */
 
-int GEMM(FORTRAN(text) ta, FORTRAN(text) tb, const int *m, const int *n, const int *k, const REAL *alpha,
-         const REAL *a, const int *lda, const REAL *b, const int *ldb, const REAL *beta, REAL *c, const int *ldc,
-         ftnlen la, ftnlen lb);
+int GEMM(FORTRAN(text) ta, FORTRAN(text) tb, const int *m, const int *n, const int *k, const REAL *alpha, const REAL *a,
+         const int *lda, const REAL *b, const int *ldb, const REAL *beta, REAL *c, const int *ldc, ftnlen la,
+         ftnlen lb);
 
 /* A matrix by columns is its transposed one by rows: C^T = B^T A^T. */
 int FORTRAN(gemm)(FORTRAN(text) ta, FORTRAN(text) tb, const int *m, const int *n, const int *k, const REAL *alpha,
@@ -55,7 +55,6 @@ int FORTRAN(syr)(FORTRAN(text) uplo, const int *n, const REAL *alpha, const REAL
                  const int *lda, ftnlen);
 int FORTRAN(swap)(const int *n, REAL *x, const int *by_x, REAL *y, const int *by_y);
 REAL FORTRAN(dot)(const int *n, const REAL *x, const int *by_x, const REAL *y, const int *by_y);
-
 
 /* Which triangle it is by columns. */
 static FORTRAN(text) FORTRAN(triangle)(CBLAS_LAYOUT layout, CBLAS_UPLO uplo) {
@@ -107,8 +106,8 @@ REAL CBLAS(dot)(int n, const REAL *x, int by_x, const REAL *y, int by_y) {
 /* ---- LAPACK: the library gives matrices by columns alone ---- */
 
 int FORTRAN(getrf)(const int *m, const int *n, REAL *a, const int *lda, int *pivot, int *info);
-int FORTRAN(getrs)(FORTRAN(text) trans, const int *n, const int *count, const REAL *a, const int *lda,
-                   const int *pivot, REAL *b, const int *ldb, int *info, ftnlen);
+int FORTRAN(getrs)(FORTRAN(text) trans, const int *n, const int *count, const REAL *a, const int *lda, const int *pivot,
+                   REAL *b, const int *ldb, int *info, ftnlen);
 int FORTRAN(geqrf)(const int *m, const int *n, REAL *a, const int *lda, REAL *tau, REAL *work, const int *size,
                    int *info);
 int FORTRAN(orgqr)(const int *m, const int *n, const int *k, REAL *a, const int *lda, const REAL *tau, REAL *work,
@@ -211,7 +210,8 @@ int FORTRAN(lartg)(const REAL *f, const REAL *g, REAL *c, REAL *s, REAL *r) {
   } else if (*f == 0) {
     *c = 0, *s = FN1(copysign)(1, *g), *r = b;
   } else {
-    REAL unit = a > least && a < most && b > least && b < most ? 1 : FN1(fmin)(1 / LIMIT(MIN), FN1(fmax)(LIMIT(MIN), large));
+    REAL unit =
+        a > least && a < most && b > least && b < most ? 1 : FN1(fmin)(1 / LIMIT(MIN), FN1(fmax)(LIMIT(MIN), large));
     REAL x = *f / unit, y = *g / unit, d = FN1(sqrt)(x * x + y * y), turned = FN1(copysign)(d, *f);
     *c = FN1(fabs)(x) / d;
     *s = y / turned;

@@ -1,6 +1,7 @@
 --- Converts routines of LAPACK and the reference BLAS, and all that they call, to C by f2c.
 ---   lua fortran.lua LAPACK OUT OWN ROUTINE...
---- LAPACK is its source, OUT a folder for the C. A routine of OWN, names with blanks between, has C of its own. Prints the names of the C files.
+--- LAPACK is its source, OUT a folder for the C. A routine of OWN, names with blanks between, has C of its own. Prints
+--- the names of the C files.
 local lapack, out = arg[1], arg[2]
 local FOLDERS = { "SRC", "BLAS/SRC", "INSTALL" }
 

@@ -53,7 +53,7 @@ enum { MOST_PARTICLES = 20000 };
 
 static struct {
   pn_runtime *rt;
-  double particles[2 * MOST_PARTICLES], estimate[5]; /* mean, standard deviation, effective sample size */
+  double particles[3 * MOST_PARTICLES], estimate[5]; /* mean, standard deviation, effective sample size */
 } track;
 
 /* Opens a runtime for the script. 1 if all is well. */
@@ -65,19 +65,17 @@ EMSCRIPTEN_KEEPALIVE int track_open(const char *script) {
          pn_runtime_run_string(track.rt, script, (size_t)-1, "track") == PN_OK;
 }
 
-EMSCRIPTEN_KEEPALIVE const char *track_message(void) {
-  return track.rt ? pn_runtime_message(track.rt) : "no runtime";
-}
+EMSCRIPTEN_KEEPALIVE const char *track_message(void) { return track.rt ? pn_runtime_message(track.rt) : "no runtime"; }
 
 /* One step: the mouse is seen at (x, y), or not at all. How many particles there are, 0 after a failure. */
 EMSCRIPTEN_KEEPALIVE int track_step(double x, double y, int seen) {
   double place[2] = {x, y}, is_seen = seen;
   pn_array in[2] = {{.dtype = PN_FLOAT64, .ndim = 1, .shape = {2}, .data = place},
                     {.dtype = PN_FLOAT64, .ndim = 0, .data = &is_seen}};
-  pn_array out[2] = {{.dtype = PN_FLOAT64, .data = track.particles, .capacity = 2 * MOST_PARTICLES},
+  pn_array out[2] = {{.dtype = PN_FLOAT64, .data = track.particles, .capacity = 3 * MOST_PARTICLES},
                      {.dtype = PN_FLOAT64, .data = track.estimate, .capacity = 5}};
   if (!track.rt || pn_runtime_call(track.rt, "track", 2, in, 2, out) != PN_OK) return 0;
-  return (int)out[0].shape[0];
+  return out[0].ndim == 2 && out[0].shape[1] == 3 ? (int)out[0].shape[0] : 0;
 }
 
 EMSCRIPTEN_KEEPALIVE const double *track_particles(void) { return track.particles; }

@@ -143,9 +143,11 @@ element("stop").addEventListener("click", () => {
 });
 
 const tries = [
-  "x = pn.linspace(0, 10, 200); pn.plot.show{title = \"Waves\", x_label = \"x\", pn.plot.line(x, x:sin(), {label = \"sin x\"}), "
+  "x = pn.linspace(0, 10, 200); pn.plot.show{title = \"Waves\", x_label = \"x\", "
+    + "pn.plot.line(x, x:sin(), {label = \"sin x\"}), "
     + "pn.plot.line(x, (x * 2):cos() * (-x / 4):exp(), {label = \"a damped wave\"})}",
-  "pn.plot.show{title = \"10,000 draws of a gamma\", pn.plot.histogram(pn.dist.gamma(3, 1):sample{10000}, {density = true})}",
+  "pn.plot.show{title = \"10,000 draws of a gamma\", "
+    + "pn.plot.histogram(pn.dist.gamma(3, 1):sample{10000}, {density = true})}",
   "example \"normal\"",
 ];
 ["a picture", "a histogram", "an example"].forEach((name, k) => {
@@ -178,7 +180,11 @@ function draw(step) {
   const w = canvas.width, h = canvas.height, [mx, my, sx, sy] = step.estimate;
   pen.clearRect(0, 0, w, h);
   pen.fillStyle = "rgba(47, 109, 179, 0.25)";
-  for (let i = 0; i < step.particles.length; i += 2) pen.fillRect(step.particles[i] * w - 1, step.particles[i + 1] * h - 1, 2, 2);
+  for (let i = 0; i < step.particles.length; i += 3) {
+    const [x, y, weight] = step.particles.subarray(i, i + 3);
+    const size = Math.min(2 * Math.sqrt(weight * step.particles.length / 3), 6);
+    pen.fillRect(x * w - size / 2, y * h - size / 2, size, size);
+  }
   pen.strokeStyle = "#8a7433";
   seen.forEach(([x, y]) => pen.stroke(new Path2D(`M${x * w - 4} ${y * h}h8m-4 -4v8`)));
   pen.strokeStyle = "#b5486a";
@@ -199,8 +205,8 @@ async function follow(number) {
     pace = [...pace.slice(-29), step.milliseconds];
     const mean = pace.reduce((a, b) => a + b) / pace.length;
     window.followed = { steps: window.followed.steps + 1, estimate: step.estimate, place, milliseconds: mean,
-      particles: step.particles.length / 2 };
-    element("pace").textContent = `${step.particles.length / 2} particles, ${mean.toFixed(1)} ms a step`;
+      particles: step.particles.length / 3 };
+    element("pace").textContent = `${step.particles.length / 3} particles, ${mean.toFixed(1)} ms a step`;
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, FRAME - (performance.now() - began))));
   }
 }

@@ -3,7 +3,8 @@
 local svg = {}
 
 local colours = { "#2f6db3", "#d9752b", "#3a9276", "#b5486a", "#7a62ad", "#8a7433", "#5f6b78" }
-local viridis = { { 68, 1, 84 }, { 62, 73, 137 }, { 38, 130, 142 }, { 53, 183, 121 }, { 181, 222, 43 }, { 253, 231, 37 } }
+local viridis = { { 68, 1, 84 }, { 62, 73, 137 }, { 38, 130, 142 }, { 53, 183, 121 }, { 181, 222, 43 },
+  { 253, 231, 37 } }
 local greys = { { 0, 0, 0 }, { 255, 255, 255 } }
 
 local entities = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
@@ -37,8 +38,8 @@ local function widen(range, v)
   if v - v == 0 then range[1], range[2] = math.min(range[1], v), math.max(range[2], v) end
 end
 
--- From where to where the marks of a panel reach: two pairs.
-local function extents(panel, drawn)
+-- From where to where the marks of a panel reach: two pairs, and whether one stands on 0.
+local function extents(drawn)
   local x, y = { math.huge, -math.huge }, { math.huge, -math.huge }
   local from_zero = false
   for _, one in ipairs(drawn) do
@@ -89,7 +90,9 @@ local function ticks(scale, names, step)
     return list
   elseif scale.log then
     local every = math.max(1, math.ceil((high - low) / 6))
-    for k = math.ceil(low - 1e-9), math.floor(high + 1e-9), every do list[#list + 1] = { 10.0 ^ k, ("%g"):format(10.0 ^ k) } end
+    for k = math.ceil(low - 1e-9), math.floor(high + 1e-9), every do
+      list[#list + 1] = { 10.0 ^ k, ("%g"):format(10.0 ^ k) }
+    end
     return list
   end
   if not step then
@@ -254,8 +257,8 @@ local function add_axes(out, panel, box, x, y)
   local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
   for _, tick in ipairs(ticks(x, panel.x_names, panel.x_step)) do
     local at = box.left + x.place(tick[1]) * box.width
-    add('<path d="M%.1f %.1fv%.1f" stroke="#e4e4e4"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>', at, box.top,
-      box.height, at, box.top + box.height + 16, escape(tick[2]))
+    add('<path d="M%.1f %.1fv%.1f" stroke="#e4e4e4"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>', at,
+      box.top, box.height, at, box.top + box.height + 16, escape(tick[2]))
   end
   for _, tick in ipairs(ticks(y, panel.y_names, panel.y_step)) do
     local at = box.top + (1 - y.place(tick[1])) * box.height
@@ -297,7 +300,7 @@ local function add_panel(out, panel, left, top, width, height)
   local box = { left = left + (square and 8 or 66), top = top + (panel.title and 30 or 12) }
   box.width = left + width - 14 - box.left
   box.height = top + height - (square and 8 or labelled and 66 or 44) - box.top
-  local xs, ys, from_zero = extents(panel, drawn)
+  local xs, ys, from_zero = extents(drawn)
   local image = drawn[1] and drawn[1].mark.image
   local x = scale_of(xs, panel.x_range, panel.x_log, image and 0 or 0.03)
   local y = scale_of(ys, panel.y_range, panel.y_log, image and 0 or 0.04, from_zero)
@@ -310,15 +313,15 @@ local function add_panel(out, panel, left, top, width, height)
       box.left + box.width / 2, top + 18, escape(panel.title))
   end
   clips = clips + 1
-  out[#out + 1] = ('<clipPath id="clip%d"><rect x="%.1f" y="%.1f" width="%.1f" height="%.1f"/></clipPath>'):format(clips,
-    box.left, box.top - 2, box.width + 2, box.height + 2) .. ('<g clip-path="url(#clip%d)">'):format(clips)
+  out[#out + 1] = ('<clipPath id="clip%d"><rect x="%.1f" y="%.1f" width="%.1f" height="%.1f"/></clipPath>'):format(
+    clips, box.left, box.top - 2, box.width + 2, box.height + 2) .. ('<g clip-path="url(#clip%d)">'):format(clips)
   local function at(vx, vy) return box.left + x.place(vx) * box.width, box.top + (1 - y.place(vy)) * box.height end
   for _, one in ipairs(drawn) do out[#out + 1] = draw[one.kind](one, at) end
   out[#out + 1] = "</g>"
   if labelled then add_legend(out, drawn, box) end
   if #unknown > 0 then
-    out[#out + 1] = ('<text x="%.1f" y="%.1f" fill="#b5486a">not drawn here: %s</text>'):format(box.left, top + height - 4,
-      escape(table.concat(unknown, ", ")))
+    out[#out + 1] = ('<text x="%.1f" y="%.1f" fill="#b5486a">not drawn here: %s</text>'):format(box.left,
+      top + height - 4, escape(table.concat(unknown, ", ")))
   end
 end
 

@@ -61,7 +61,7 @@ $(BUILD)/fortran/names: $(SOURCE)/fetched examples/browser/fortran.lua
 QUIET = -w
 ONES  = lapi lauxlib lbaselib lcode lcorolib lctype ldblib ldebug ldo ldump lfunc lgc linit liolib llex lmathlib lmem \
         loadlib lobject lopcodes loslib lparser lstate lstring lstrlib ltable ltablib ltm lundump lutf8lib lvm lzio
-TWOS  = adler32 crc32 deflate inffast inflate inftrees trees zutil
+TWOS  = adler32 crc32 deflate gzclose gzlib gzread gzwrite inffast inflate inftrees trees zutil
 $(BUILD)/libsources.a: $(BUILD)/fortran/names $(PARTS)/blas.o
 	@mkdir -p $(PARTS)/lua $(PARTS)/zlib $(PARTS)/fortran
 	$(SUBMAKE) -f examples/browser/wasm.mk BUILD='$(BUILD)' FORTRAN="$$(cat $<)" WASM_SIMD='$(WASM_SIMD)' $@.parts
@@ -69,6 +69,7 @@ $(BUILD)/libsources.a: $(BUILD)/fortran/names $(PARTS)/blas.o
 	$(call say,AR,$@) $(AR) rcs $@ $(PARTS)/blas.o $(PARTS)/lua/*.o $(PARTS)/zlib/*.o $(PARTS)/fortran/*.o
 $(BUILD)/libsources.a.parts: $(ONES:%=$(PARTS)/lua/%.o) $(TWOS:%=$(PARTS)/zlib/%.o) \
                              $(FORTRAN:%=$(PARTS)/fortran/%.o)
+	@:
 .PHONY: $(BUILD)/libsources.a.parts
 
 $(PARTS)/lua/%.o: $(SOURCE)/lua/src/%.c
@@ -83,6 +84,7 @@ $(PARTS)/blas.o: examples/browser/blas.c examples/browser/blas_real.h $(SOURCE)/
 
 $(LIB_OBJ): | $(SOURCE)/fetched
 $(SPEC_PROG) $(BENCH_PROG): $(BUILD)/libsources.a
+$(SPEC_PROG): LDFLAGS += -O1 # what is linked is not optimised once more
 
 # ---- the page ----
 
@@ -95,3 +97,14 @@ $(BUILD)/page.js: examples/browser/page.c $(BUILD)/libpenumbra.a $(BUILD)/libsou
 $(BUILD)/penumbra.html: $(PAGE_PARTS) $(BUILD)/page.js
 	@$(LUA) examples/browser/bundle.lua examples/browser $@ $(BUILD)/page.js $(BUILD)/page.wasm
 .PHONY: page
+
+# ---- the command, for node: `node --no-experimental-fetch $(BUILD)/command SCRIPT` ----
+
+WITHOUT = $(filter-out %/editline.o,$(CLI_OBJ)) $(PARTS)/no_editor.o
+command: $(BUILD)/command
+$(PARTS)/no_editor.o: examples/browser/no_editor.c $(SOURCE)/fetched
+	@mkdir -p $(@D)
+	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $@
+$(BUILD)/command: $(WITHOUT) $(BUILD)/libpenumbra.a $(BUILD)/libsources.a
+	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(WITHOUT) $(BUILD)/libpenumbra.a $(LIBS)
+.PHONY: command

@@ -16,7 +16,7 @@ const functions = {
     if (!n) throw new Error(page("track_message", "string", []));
     const at = Module._track_particles() >> 3, mean = Module._track_estimate() >> 3;
     return {
-      particles: Float32Array.from(Module.HEAPF64.subarray(at, at + 2 * n)),
+      particles: Float32Array.from(Module.HEAPF64.subarray(at, at + 3 * n)),
       estimate: Array.from(Module.HEAPF64.subarray(mean, mean + 5)),
       milliseconds: performance.now() - began,
     };

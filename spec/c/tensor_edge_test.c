@@ -392,6 +392,18 @@ static void choices(pn_context *c) {
     }
 }
 
+/* Sizes above a limit are refused, those too of which the lower 32 bits are few. */
+static void large(void) {
+  pn_context *c = pn_context_new(&(pn_context_config){.memory_limit = (size_t)1 << 20});
+  for (int k = 18; k < 46; k++)
+    for (int64_t more = 0; more < 2; more++) {
+      CHECK(pn_zeros(c, PN_FLOAT64, SHAPE(((int64_t)1 << k) + more)) == NULL);
+      CHECK_STATUS(c, pn_context_status(c), PN_NOMEM);
+      pn_context_clear_error(c);
+    }
+  pn_context_close(c);
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
   void (*const part[])(pn_context *) = {creation,  refused_shapes, refused_operands, reading,
@@ -406,5 +418,6 @@ int main(void) {
   }
   pn_context_close(c);
   any_threads();
+  large();
   CHECK_DONE();
 }

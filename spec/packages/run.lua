@@ -1,6 +1,6 @@
 --- `make packages`: what people get Penumbra by and hosts of other kinds, each really made and used. What is absent
 --- here is skipped, and said so.
----   lua spec/packages/run.lua [PART]...     bsd dist deb cmake meson find rock cpp python go arm64
+---   lua spec/packages/run.lua [PART]...     bsd dist deb cmake meson find rock cpp python go arm64 wasm
 --- Ends with `N passed, N failed, N skipped`. BUILD has the library, `make all amalgamation`. Sizes and seconds are
 --- printed and kept in BUILD/packages.txt, which `make bench` shows. DEBS='FOLDER OTHER' looks at packages that are
 --- there, built twice, ARM='NAME NAME' at these tests of C, PYTHON names the interpreter that has NumPy.
@@ -288,6 +288,36 @@ test("arm64", { "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-objdump", "qemu-aarc
     return dofile "spec/packages/arm64.lua" { must = must, sh = sh, build = build, make = MAKE, figure = figure,
       programs = programs }
   end)
+
+-- The page in a headless Chromium without a network, and the tests of C by node. Left out are those that start themselves
+-- as a program or judge processor time, those of threads, of processes and files as an operating system has them (runtime_stock, lua_bugs, file), of wall clocks
+-- (runtime), of what stands in front of malloc, and of the bridge, which a host loads.
+local NOT_THERE = { processor = 1, child = 1, save_kill = 1, cancel = 1, lifecycle = 1, runtime_limit = 1, draws_limit = 1,
+  context = 1, graph = 1, file = 1, file_sandbox = 1, file_hostile = 1, root = 1, account = 1,
+  json = 1, lua_bugs = 1, runtime = 1, runtime_stock = 1, bridge = 1, bridge_refusal = 1 }
+
+test("wasm", { "emcc", "f2c", "dpkg-source", "node", "chromium" }, function()
+  local page = build .. "/wasm/penumbra.html"
+  must("%s wasm BUILD='%s'", MAKE, build)
+  local out = must("node examples/browser/drive.js '%s' chromium", page)
+  print("       " .. out:gsub("\n", "\n       "))
+  local names, programs, passed = {}, {}, 0
+  for path in must "ls spec/c/*_test.c":gmatch "[^\n]+" do
+    local name = path:match "([^/]+)_test%.c$"
+    if not NOT_THERE[name] then
+      names[#names + 1] = name
+      programs[#programs + 1] = ("'%s/wasm/spec/c/%s_test'"):format(build, name)
+    end
+  end
+  must("%s -f examples/browser/wasm.mk BUILD='%s/wasm' %s", MAKE, build, table.concat(programs, " "))
+  for k, name in ipairs(names) do
+    local said = must("node --no-experimental-fetch --stack-size=4000 %s", programs[k])
+    local count = said:match "(%d+) passed, 0 failed%s*$"
+    if not count then error(name .. "_test: " .. said:sub(-400), 0) end
+    passed = passed + count
+  end
+  print(("       %d checks of %d programs"):format(passed, #names))
+end)
 
 -- ---- all of them ----
 

@@ -250,7 +250,7 @@ static pn_status read_rows(reader *r, pn_tensor *t) {
 static pn_status start_unpacking(reader *r) {
   pn_context *c = r->s->c;
   r->in = pni_alloc(c, PNI_FILE_CHUNK);
-  r->rows = pni_alloc(c, (size_t)(2 * (r->row + 1)));
+  r->rows = pni_alloc_array(c, 2 * (r->row + 1), 1);
   if (!r->in || !r->rows) return c->status;
   pni_zlib_memory(&r->z, c);
   if (inflateInit2(&r->z, 15) != Z_OK) return pni_fail(c, PN_NOMEM, "%s: out of memory", r->s->where);

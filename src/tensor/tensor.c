@@ -105,6 +105,9 @@ bool pni_shape_given(pn_context *c, const char *where, int ndim, const int64_t *
   return false;
 }
 
+/* Elements: where sizes have 32 bits, so many that a few numbers for each of them are counted right. */
+static const int64_t MOST = (int64_t)1 << (SIZE_MAX > UINT32_MAX ? 44 : 26);
+
 int64_t pni_checked_count(pn_context *c, const pni_spec *spec) {
   int64_t n = 1; /* without the sizes that are 0: strides and counts of some of the axes are bounded as well */
   bool empty = false;
@@ -117,7 +120,7 @@ int64_t pni_checked_count(pn_context *c, const pni_spec *spec) {
       pni_fail(c, PN_SHAPE, "tensor: size of an axis must not be negative, got %lld", (long long)spec->shape[i]);
       return -1;
     }
-    if (spec->shape[i] && n > ((int64_t)1 << 44) / spec->shape[i]) {
+    if (spec->shape[i] && n > MOST / spec->shape[i]) {
       char buf[160];
       pni_fail(c, PN_NOMEM, "tensor: shape %s is too large", pni_shape_text(spec->ndim, spec->shape, buf));
       return -1;

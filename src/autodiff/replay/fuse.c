@@ -373,7 +373,8 @@ pn_status pni_group_parts(pn_context *c, pn_plan *p) {
       if (at > most) most = at;
     }
     if (most == 0) return PN_OK;
-    if (pass == 0 && !(p->part = pni_alloc(c, p->part_bytes = (size_t)most))) return c->status;
+    if (pass == 0 && !(p->part = pni_alloc_array(c, most, 1))) return c->status;
+    p->part_bytes = (size_t)most;
   }
   return PN_OK;
 }

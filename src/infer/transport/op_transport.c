@@ -146,9 +146,9 @@ static pn_status run(pn_context *c, job *j, int64_t *failed) {
   j->size = (place_room(j, &r, (char *)c) + 63) / 64 * 64;
   size_t table = j->columns ? (size_t)j->n * sizeof(double) : 0, count = (size_t)j->groups;
   int64_t groups = pni_times(j->groups, pni_plus((int64_t)j->size, sizeof(int64_t)));
-  size_t size = (size_t)pni_plus(groups, (int64_t)table);
+  int64_t size = pni_plus(groups, (int64_t)table);
   *failed = -1;
-  if (!(j->memory = pni_alloc(c, size))) return c->status;
+  if (!(j->memory = pni_alloc_array(c, size, 1))) return c->status;
   double *distance = (double *)(void *)(j->memory + count * j->size);
   j->failed = (int64_t *)(void *)(j->memory + count * j->size + table);
   PNI_INTERRUPTIBLE(c, i, j->columns ? j->n : 0)
@@ -158,7 +158,7 @@ static pn_status run(pn_context *c, job *j, int64_t *failed) {
   if (!pni_failed(c)) pni_parallel(c, j->groups, 1, groups_of, j);
   for (int64_t g = j->groups - 1; g >= 0; g--)
     if (j->failed[g] >= 0) *failed = j->failed[g];
-  pni_free(c, j->memory, size);
+  pni_free(c, j->memory, (size_t)size);
   return c->status;
 }
 

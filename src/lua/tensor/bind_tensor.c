@@ -167,8 +167,8 @@ static void measure(lua_State *L, made *m, int depth, int *booleans) {
     } else if (type == LUA_TNUMBER) {
       *booleans |= 2;
     } else {
-      pni_error(L, "tensor: elements must be numbers or booleans, got %s%s", pni_type_name(L, -1),
-                luaL_testudata(L, -1, "penumbra.tensor") ? " (pn.stack joins tensors)" : "");
+      const char *hint = luaL_testudata(L, -1, "penumbra.tensor") ? " (pn.stack joins tensors)" : "";
+      pni_error(L, "tensor: elements must be numbers or booleans, got %s%s", pni_type_name(L, -1), hint);
     }
     lua_pop(L, 1);
   }
