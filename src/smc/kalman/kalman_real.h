@@ -6,11 +6,7 @@
 
 #include "../../tensor/lane/lane_real.h"
 
-#if WIDTH == 1
-#define INLINE static __attribute__((noinline, unused)) TARGET /* what waits for BLAS is small */
-#else
 #define INLINE static inline __attribute__((always_inline)) TARGET
-#endif
 
 /* A matrix in vectors: element [i, j] is at[i * row + j * col]. */
 typedef struct NAME(matrix) {
