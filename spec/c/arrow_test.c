@@ -1,6 +1,6 @@
 /*
-** arrow_test.c: tensors as Arrow's columns and back: values, types, lists, bits, offsets, missing numbers; children that
-** are moved out; who releases what, whatever fails; damaged structs. `make formats` asks pyarrow.
+** arrow_test.c: tensors as Arrow's columns and back: values, types, lists, bits, offsets, missing numbers; children
+** that are moved out; who releases what, whatever fails; damaged structs. `make formats` asks pyarrow.
 */
 #include <math.h>
 #include <stdlib.h>

@@ -292,8 +292,7 @@ static inline void export_x(world *w) {
     return;
   }
   done = w;
-  if (a && pn_archive_add(w->c, a, "x", value_x(w)) == PN_OK)
-    pn_arrow_export(w->c, a, &call_schema[1], &call_array[1]);
+  if (a && pn_archive_add(w->c, a, "x", value_x(w)) == PN_OK) pn_arrow_export(w->c, a, &call_schema[1], &call_array[1]);
   pn_archive_free(a);
   keep(w, &call_schema[1], release_arrow_schema);
   keep(w, &call_array[1], release_arrow_array);

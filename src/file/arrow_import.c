@@ -3,7 +3,6 @@
 ** at before it is used; how long their buffers are they do not say, and their maker answers for it.
 */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "../base/given.h"
 #include "file.h"
@@ -151,10 +150,11 @@ static pn_tensor *read_column(const arrow_column *k) {
 
 /* The size that "+w:3" says; -1 for another format. */
 static int64_t list_size(const char *format) {
-  char *end;
-  if (strncmp(format, "+w:", 3) != 0 || format[3] < '0' || format[3] > '9') return -1;
-  long long n = strtoll(format + 3, &end, 10);
-  return *end || n > MOST_ROWS ? -1 : n;
+  int64_t n = 0;
+  const char *p = format + 3;
+  if (strncmp(format, "+w:", 3) != 0 || !*p) return -1;
+  for (; *p >= '0' && *p <= '9' && n <= MOST_ROWS; p++) n = 10 * n + (*p - '0');
+  return *p || n > MOST_ROWS ? -1 : n;
 }
 
 /* Walks down the lists of fixed size. k->offset and count are those of the array itself. */
