@@ -92,6 +92,20 @@ for format, make in pairs {
     use = function(t) tostring(core.is_tensor(t) and t * 2 or t) end }
 end
 
+-- (It goes on with the file: jobs that it does not know are added.)
+kinds.job_results = { raw = true,
+  make = function(path)
+    os.remove(path)
+    pn.jobs { jobs = { 1, { a = 2 } }, results = path,
+      run = function(_, k) return { k, { x = k / 3, name = "n" } } end }
+  end,
+  load = function(path)
+    local ok, list = pcall(pn.jobs, { jobs = { 1, { a = 2 }, "b" }, results = path, run = function() return 1 end })
+    if ok then return list end
+    return nil, list, "format"
+  end,
+  use = function(list) assert(#list == 3) end }
+
 kinds.rows = {
   make = function(path) assert(pn.save(path, { a = pn.randn { 5, 2 } })) end,
   load = function(path) return pn.data.open(path, { name = chance(0.5) and "a" or nil }) end,

@@ -18,6 +18,9 @@ local function simulate_jobs(o, state, simulate)
       return { ranks = ranks:totable(), names = names, ess = size }
     end }
   for k, r in ipairs(results) do
+    if type(r) ~= "table" or type(r.ranks) ~= "table" or type(r.names) ~= "table" or #r.ranks ~= #r.names then
+      core.error(("sbc: results: %s has no ranks for simulation %d"):format(o.results, k))
+    end
     found[k], ess[#ess + 1] = core.tensor(r.ranks, { dtype = "int64" }), r.ess
   end
   return found, results[1].names, ess
