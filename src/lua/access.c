@@ -62,8 +62,10 @@ static const pni_access handed = {sizeof(pni_access), PN_VERSION, look,         
 
 /* core.package() -> the library `package` of this Lua state, which Penumbra's own modules do without; nil if none. */
 static int l_package(lua_State *L) {
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  lua_getfield(L, -1, LUA_LOADLIBNAME);
+  lua_pushliteral(L, LUA_LOADED_TABLE);
+  if (lua_rawget(L, LUA_REGISTRYINDEX) != LUA_TTABLE) return 0;
+  lua_pushliteral(L, LUA_LOADLIBNAME);
+  lua_rawget(L, -2);
   return 1;
 }
 
