@@ -150,7 +150,8 @@ kinds.cmdstan = {
 kinds.job_results = { raw = true,
   make = function(path)
     os.remove(path)
-    pn.jobs { jobs = { 1, { a = 2 } }, results = path, run = function(_, k) return { k, { x = k / 3, name = "n" } } end }
+    pn.jobs { jobs = { 1, { a = 2 } }, results = path,
+      run = function(_, k) return { k, { x = k / 3, name = "n" } } end }
   end,
   load = function(path)
     local ok, list = pcall(pn.jobs, { jobs = { 1, { a = 2 }, "b" }, results = path, run = function() return 1 end })

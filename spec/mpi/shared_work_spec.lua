@@ -11,6 +11,10 @@ local function lines_of(path)
   return list
 end
 
+-- Did it fail by itself, and was not ended by the time limit (124)? A job is over in a second or two where nothing else
+-- runs; here no clock is asked.
+local function ended(result) return result.code ~= 0 and result.code ~= 124 end
+
 describe("work over ranks", function()
   if not job.possible then
     it("needs MPI", function() pending(job.why) end)
@@ -46,13 +50,12 @@ describe("work over ranks", function()
     }
     local list = {}
     for k, fault in ipairs(faults) do list[k] = { 3, SCRIPT .. fault[1] } end
-    local results, seconds = job.run_all(list)
+    local results = job.run_all(list)
     for k, fault in ipairs(faults) do
       local out = results[k].out
-      assert(results[k].code ~= 0 and out:find("penumbra: " .. fault[2]), fault[1] .. ": " .. out)
+      assert(ended(results[k]) and out:find("penumbra: " .. fault[2]), fault[1] .. ": " .. out)
       assert(fault[1] == "few" or select(2, out:gsub("ends the job", "")) == 1, out)
     end
-    assert(seconds < 10, seconds)
   end)
 
   -- A rank is killed among islands, jobs lose one of them, and another is killed; then the jobs go on where they stood.
@@ -63,11 +66,10 @@ describe("work over ranks", function()
       files[k] = { results = os.tmpname(), ran = os.tmpname() }
       list[k + 1] = { 3, ("%sfailing_jobs %s %s %s"):format(SCRIPT, files[k].results, files[k].ran, fault) }
     end
-    local first, seconds = job.run_all(list)
-    assert(seconds < 10, seconds)
+    local first = job.run_all(list)
     local told = { "rank 1.*signal 9", "penumbra: rank 0 .*jobs: 1 of 6 jobs failed; job 4, 4, on rank %d: .*no such",
       "rank %d.*signal 9" }
-    for k, text in ipairs(told) do assert(first[k].code ~= 0 and first[k].out:find(text), first[k].out) end
+    for k, text in ipairs(told) do assert(ended(first[k]) and first[k].out:find(text), first[k].out) end
     for k, fault in ipairs(faults) do
       local done, begun = #lines_of(files[k].results), #lines_of(files[k].ran)
       assert(fault == "raise" and done == 5 or fault == "kill" and done < 6, done)

@@ -539,7 +539,9 @@ end
 --- waste_free     length of chains: num_particles / waste_free particles are resampled, and all states of the chains
 ---                from them are particles
 --- islands        M: so many populations of num_particles each on one ladder of temperatures; whole ones are resampled
----                where the effective sample size of their weights is at most exchange (0.5) M, and at the end
+---                where the effective sample size of their weights is at most exchange (0.5) M, and at the end. Moves
+---                follow the particles of an island: below some hundred of them the evidence is off by a share of about
+---                1 / num_particles, as that of one such population is
 --- distributed    true: islands (one for each rank unless given) are shared out over the ranks of mpirun; all ranks
 ---                have the posterior, the same bits for any number of them
 --- generator      a pn.generator
