@@ -225,7 +225,7 @@ end)
 -- The page in a headless Chromium without a network, and the tests of C by node. Left out beside the above are those of
 -- threads, of processes and files as an operating system has them (runtime_stock, lua_bugs, file), of wall clocks
 -- (runtime), of what stands in front of malloc, and of the bridge, which a host loads.
-local NOT_THERE = { context = 1, graph = 1, file = 1, file_sandbox = 1, file_hostile = 1, root = 1, account = 1,
+local NOT_THERE = { context = 1, graph = 1, file = 1, file_sandbox = 1, file_hostile = 1, account = 1,
   json = 1, lua_bugs = 1, runtime = 1, runtime_stock = 1, stock_close = 1, bridge = 1, bridge_refusal = 1 }
 
 test("wasm", { "emcc", "f2c", "dpkg-source", "node", "chromium" }, function()
