@@ -289,12 +289,14 @@ test("arm64", { "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-objdump", "qemu-aarc
       programs = programs }
   end)
 
--- The page in a headless Chromium without a network, and the tests of C by node. Left out are those that start themselves
--- as a program or judge processor time, those of threads, of processes and files as an operating system has them (runtime_stock, lua_bugs, file), of wall clocks
--- (runtime), of what stands in front of malloc, and of the bridge, which a host loads.
-local NOT_THERE = { processor = 1, child = 1, save_kill = 1, cancel = 1, lifecycle = 1, runtime_limit = 1, draws_limit = 1,
-  context = 1, graph = 1, file = 1, file_sandbox = 1, file_hostile = 1, root = 1, account = 1,
-  json = 1, lua_bugs = 1, runtime = 1, runtime_stock = 1, bridge = 1, bridge_refusal = 1 }
+-- The page in a headless Chromium without a network, and the tests of C by node, but for those that need what a page does
+-- not have.
+local NOT_THERE = { processor = "processes", child = "processes", save_kill = "processes", lua_bugs = "processes",
+  cancel = "threads", context = "threads", graph = "threads", runtime = "clocks", runtime_limit = "clocks",
+  lifecycle = "clocks", draws_limit = "clocks", runtime_stock = "limits of processes", file = "limits of processes",
+  file_sandbox = "links and pipes", file_hostile = "links and pipes", zarr_store = "folders of an operating system",
+  account = "a malloc of its own", json = "a malloc of its own", stock_close = "a malloc of its own",
+  bridge = "a host that loads it", bridge_refusal = "a host that loads it" }
 
 test("wasm", { "emcc", "f2c", "dpkg-source", "node", "chromium" }, function()
   local page = build .. "/wasm/penumbra.html"
@@ -317,6 +319,7 @@ test("wasm", { "emcc", "f2c", "dpkg-source", "node", "chromium" }, function()
     passed = passed + count
   end
   print(("       %d checks of %d programs"):format(passed, #names))
+  for name, lacks in pairs(NOT_THERE) do print(("       (without %s_test: %s)"):format(name, lacks)) end
 end)
 
 -- ---- all of them ----

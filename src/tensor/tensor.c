@@ -122,7 +122,7 @@ int64_t pni_checked_count(pn_context *c, const pni_spec *spec) {
     }
     if (spec->shape[i] && n > MOST / spec->shape[i]) {
       char buf[160];
-      pni_fail(c, PN_NOMEM, "tensor: shape %s is too large", pni_shape_text(spec->ndim, spec->shape, buf));
+      pni_fail(c, PN_NOMEM, "tensor: shape %s is too large for memory", pni_shape_text(spec->ndim, spec->shape, buf));
       return -1;
     }
     if (spec->shape[i])
