@@ -112,6 +112,11 @@ describe("the shared posterior", function()
     assert.truthy(message_of(f, { loc = { 0, 1 }, variance = { 1, 1 }, weights = { 1 } }):find("weights must be [2]", 1,
       true))
     assert.truthy(message_of(f, { loc = { 0, 1 } }):find("give loc and variance", 1, true))
+    local half, square = { { 0.5, 0.5 }, { 0.2, 0.8 } }, pn.ones { 2, 1, 1 }
+    for _, both in ipairs { { probs = half, log_probs = pn.tensor(half):log() }, { log_posteriors = square },
+      { log_proposal = square }, { loc = square, variance = square, cov = square }, { variance = square }, {} } do
+      assert.truthy(message_of(f, both):find("give loc and variance, loc and cov, probs, log_probs", 1, true))
+    end
     assert.truthy(message_of(f, { probs = { { 1, 1 }, { 0, 1 } } }):find("sum to 1 along the last axis", 1, true))
     assert.truthy(message_of(f, { loc = { { 0 }, { 1 } }, cov = { { { 1 } }, { { -1 } } } }):find(
       "cov must be positive definite", 1, true))

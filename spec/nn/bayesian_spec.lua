@@ -217,3 +217,23 @@ describe("priors of unit variance", function()
     near(q:variance():mean():item() * 300 * 0.3942944904, 0.001, 1e-5)
   end)
 end)
+
+describe("predictions by draws", function()
+  it("have as mean and variance those of the draws, batch by batch", function()
+    pn.seed(3)
+    local net = pn.nn.bayesian(pn.nn.linear(2, 3), { posterior_scale = 0.4 })
+    local x = pn.randn { 5, 2 }
+    for _, draws in ipairs { 1, 2, 7 } do
+      for _, size in ipairs { 2, 5, 9 } do
+        local function given(moments)
+          return { draws = draws, batch_size = size, moments = moments, generator = pn.generator(4) }
+        end
+        local all = pn.nn.predict(net, x, given(false))
+        local mean, variance = pn.nn.predict(net, x, given(true))
+        assert.same({ draws, 5, 3 }, all:shape())
+        assert.is_true((mean - all:mean(1)):abs():max():item() < 1e-12)
+        assert.is_true((variance - (all - all:mean(1)):square():mean(1)):abs():max():item() < 1e-12)
+      end
+    end
+  end)
+end)
