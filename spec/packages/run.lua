@@ -289,8 +289,8 @@ test("arm64", { "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-objdump", "qemu-aarc
       programs = programs }
   end)
 
--- The page in a headless Chromium without a network, and the tests of C by node, but for those that need what a page does
--- not have.
+-- The page in a headless Chromium without a network, and the tests of C by node, but for those that need what a page
+-- does not have.
 local NOT_THERE = { processor = "processes", child = "processes", save_kill = "processes", lua_bugs = "processes",
   cancel = "threads", context = "threads", graph = "threads", runtime = "clocks", runtime_limit = "clocks",
   lifecycle = "clocks", draws_limit = "clocks", runtime_stock = "limits of processes", file = "limits of processes",
