@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "../base/given.h"
+#include "../base/size.h"
 #include "file.h"
 
 static const char where[] = "arrow_export";
@@ -21,7 +22,8 @@ typedef struct {
 } arrow_node;
 
 static arrow_node *new_node(pn_context *c, int64_t n, size_t each, size_t extra) {
-  size_t size = sizeof(arrow_node) + (size_t)n * (each + sizeof(void *)) + extra;
+  int64_t children = pni_times(n, (int64_t)(each + sizeof(void *)));
+  size_t size = (size_t)pni_plus(children, (int64_t)(sizeof(arrow_node) + extra));
   arrow_node *node = pni_calloc(c, size);
   if (!node) return NULL;
   node->c = c;

@@ -292,8 +292,8 @@ void mpi_core_wait(lua_State *L, mpi_core_link *m, const char *where, const char
     if (done) return;
     if (k < SPINS) continue;
     t = now();
-    if (!start) start = t;
-    if (m->access->is_over(L) || (m->timeout && t - start > m->timeout)) give_up(L, m, where, whom);
+    if (k == SPINS) start = t;
+    if (m->access->is_over(L) || (m->timeout > 0 && t - start > m->timeout)) give_up(L, m, where, whom);
     if (t - start > 0.2)
       doze(50000);
     else
