@@ -127,7 +127,7 @@ local function each_namespace(visit)
     table.sort(names)
     for _, name in ipairs(names) do
       local value = t[name]
-      if type(value) == "function" then
+      if type(value) == "function" and value ~= pn.mpi.abort then -- (which ends the process)
         add(label .. "." .. name, name, value)
       elseif type(value) == "table" and value ~= pn then
         walk(label .. "." .. name, value)

@@ -12,6 +12,9 @@ local asked = {
   ["laplace:evidence_fixed_point"] = "pn.infer.evidence_fixed_point", ["module:predict"] = "pn.nn.predict",
   ["history:transport"] = "pn.smc.transport", ["deep_state:smooth"] = "a batch's fields: " .. models,
   ["kvae:log_joint"] = "a batch's fields: " .. models,
+  ["fit:save_arviz"] = "spec/infer/arviz_spec.lua", ["gibbs:save_arviz"] = "spec/infer/arviz_spec.lua",
+  ["pn.infer.cmdstan"] = "spec/infer/cmdstan_spec.lua", ["pn.nn.save_onnx"] = "spec/nn/onnx_spec.lua",
+  ["pn.data.save_zarr"] = "spec/lua/zarr_spec.lua",
   ["pn.smc.kalman.fisher_gradient"] = "a system's parts: pn.smc.linear_system",
 }
 
@@ -37,7 +40,7 @@ local open = {
   ["pn.check_gradients"] = "order step tolerance tolerance2",
   ["pn.checkpoint.load"] = "default_generator",
   ["pn.compile"] = "optimiser plans watch",
-  ["pn.data.csv"] = "columns date decimal delimiter dtype header kinds levels missing rows",
+  ["pn.data.csv"] = "columns comment date decimal delimiter dtype header kinds levels missing rows",
   ["pn.data.idx"] = "dtype",
   ["pn.data.image"] = "dtype",
   ["pn.data.json"] = "lines",
@@ -51,6 +54,7 @@ local open = {
     .. " log_survival mean mode name parameters rsample sample support variance",
   ["pn.evidential.row"] = "likelihood prior_precision",
   ["pn.gap.split"] = "family",
+  ["pn.jobs"] = "distributed jobs keep progress results run skip",
   ["pn.models.multisource"] = "activation dtype hidden latent likelihood noise prior scale_link sources targets",
   ["pn.nn.likelihood.bernoulli"] = "logits",
   ["pn.nn.likelihood.categorical"] = "classes",

@@ -94,7 +94,8 @@ local function tempered(o)
 end
 cases["pn.smc.sample"] = { tempered, { data = data, num_particles = 12, max_moves = 3 }, {
   data = { drawn(2, 5) }, num_particles = 14, start = "normal", threshold = 0.9, by = "data", kernel = "hmc",
-  mixing = at(0.05, { max_moves = 9 }), max_moves = 1, waste_free = 3, scale = at(1, { start = "normal" }) } }
+  mixing = at(0.05, { max_moves = 9 }), max_moves = 1, waste_free = 3, scale = at(1, { start = "normal" }),
+  islands = 2, exchange = at(1, { islands = 3 }) } }
 
 -- ---- guides and checks ----
 
@@ -265,7 +266,8 @@ end, { data = { inputs, targets }, epochs = 3, batch_size = 4, seed = 1 }, {
     resume = "spec/train/resume_spec.lua", model = "spec/train/train_spec.lua",
     optimiser = "spec/train/train_spec.lua", validate = "spec/train/train_spec.lua",
     validate_every = "spec/train/train_spec.lua", split = "spec/train/train_spec.lua",
-    generator = "a row of its own: the seed stands in its place" } }
+    generator = "a row of its own: the seed stands in its place",
+    shards = "spec/mpi/training_spec.lua", reduce = "spec/mpi/training_spec.lua" } }
 cases["pn.train.fit's generator"] = { cases["pn.train.fit"][1], { data = { inputs, targets }, epochs = 2,
   batch_size = 4 }, {}, {}, method = function() return pn.train.fit end, only = { "generator" } }
 

@@ -239,6 +239,7 @@ end
 --- What a row says of an option: "row", "reason", or nil where it is not about it.
 function battery.says(case, name)
   if not is_in(name, case.only) then return nil end
+  if name == "distributed" then return "reason" end -- needs MPI, and gives the numbers of one process: spec/mpi
   return (case[4] or {})[name] and "reason" or "row"
 end
 

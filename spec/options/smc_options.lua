@@ -124,6 +124,7 @@ end
 local function other_law(x) return pn.dist.normal(x * 0.5, 0.9) end
 cases["pn.smc.filter"] = { filtered, { num_particles = 8 }, {
   num_particles = 9, batch_shape = { 2 }, threshold = 0.9, prior = pn.dist.normal(1, 1),
+  islands = 2, exchange = at(1, { islands = 3 }),
   transition = other_law, observation = other_law,
   resampling = list { "killing", "multinomial", "residual", "stratified", at("ssp", { threshold = 1 }) },
   proposal = function(x, obs) return pn.dist.normal(x and (x + obs) / 2 or obs, 0.8) end,

@@ -68,12 +68,13 @@ cases["pn.sbc"] = { function(o)
   return fields(r), ranks, tostring(r)
 end, { data = { 4 }, simulations = 10, draws = 9, sampler = near_exact(0) }, { data = { 6 }, simulations = 12,
   draws = 19, sampler = near_exact(1), level = 0.5, quantities = function(s) return { square = s.mu:square() } end },
-  { simulate = "spec/infer/calibration_spec.lua", options = "spec/infer/calibration_spec.lua: of a named sampler" } }
+  { simulate = "spec/infer/calibration_spec.lua", options = "spec/infer/calibration_spec.lua: of a named sampler",
+    results = "spec/jobs_spec.lua" } }
 cases["pn.vsbc"] = { function(o)
   local r = pn.vsbc(gaussian, "mean_field", o)
   return fields(r)
 end, { data = { 4 }, simulations = 10, draws = 20, options = { steps = 2 } }, { data = { 6 }, simulations = 12,
-  options = { steps = 3 } }, { simulate = "spec/infer/calibration_spec.lua" } }
+  options = { steps = 3 } }, { simulate = "spec/infer/calibration_spec.lua", results = "spec/jobs_spec.lua" } }
 cases["pn.calibration"] = { function(o)
   return fields(pn.calibration(drawn(1, 9):round(), drawn(2, 12, 9):round(), o))
 end, {}, { levels = { 0.5, 0.9 } } }
