@@ -402,8 +402,7 @@ end
 ---             files it reads no others); rank 0 writes the file, draws the line of progress, and its score and
 ---             on_epoch decide. `loss` must be a mean over rows. batch_size is of all ranks together
 --- shards      into how many a minibatch is cut (8), at least the number of ranks: the same bits for any number of
---- ranks,
----             of resumed runs too, and in one process. What the loss draws depends on seed, step and shard;
+---             ranks, of resumed runs too, and in one process. What the loss draws depends on seed, step and shard;
 ---             normalisation is by the rows of a shard, and a buffer becomes the mean of what the shards make of it
 --- reduce      "tree" (the default) adds shards in an order of their own; "fast" by MPI, one shard of each rank: less
 ---             to send, bits by the number of ranks

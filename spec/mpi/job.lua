@@ -39,10 +39,15 @@ local function parted(out) return (out:gsub("code %d+\n$", "")), tonumber(out:ma
 --- alone(command [, seconds]): what it prints and its exit code; how long it may take (60).
 function job.alone(command, seconds) return parted(read(limited(command, seconds))) end
 
+--- How several ranks are started. What MPI keeps is no leak of ours, and its own parts are not named to a sanitiser.
+--- Ranks are neighbours, who yield where there are more of them than cores and do not read each other's memory, which
+--- containers forbid.
+job.mpirun = 'env ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0" OMPI_MCA_btl=self,vader '
+  .. "OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1 "
+  .. "mpirun --oversubscribe --allow-run-as-root"
+
 local function started(ranks, arguments, command)
-  -- (What MPI keeps is no leak of ours, and its own parts are not named to a sanitiser.)
-  return ('env ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0" mpirun --oversubscribe --allow-run-as-root -n %d %s %s')
-    :format(ranks, command or job.command, arguments)
+  return ("%s -n %d %s %s"):format(job.mpirun, ranks, command or job.command, arguments)
 end
 
 --- run(ranks, arguments [, command [, seconds]]): what the command (penumbra) prints under mpirun with so many ranks,

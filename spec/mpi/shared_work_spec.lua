@@ -22,7 +22,7 @@ describe("work over ranks", function()
   end
 
   local function under(n, program, words)
-    return ("mpirun --oversubscribe --allow-run-as-root -n %d %s %s%s"):format(n, program, SCRIPT, words)
+    return ("%s -n %d %s %s%s"):format(job.mpirun, n, program, SCRIPT, words)
   end
 
   it("gives the bits of one process", function()
