@@ -198,7 +198,7 @@ $(BUILD)/lua/penumbra/core.so: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD,$@) $(CC) $(SHARED) $(ALL_LDFLAGS) $(if $(SANITIZE),-Wl$(comma)-z$(comma)nodelete) -o $@ $^ $(LIBS)
 
-$(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
+$(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a $(if $(findstring address,$(SANITIZE)),spec/c/leak_check.c)
 	$(call say,LD,$@) $(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_EDIT)
 
 $(BUILD)/penumbra-kernel: $(KERNEL_OBJ) $(BUILD)/obj/cli/interrupt.o $(BUILD)/obj/cli/blas_core.o $(BUILD)/libpenumbra.a
@@ -248,9 +248,9 @@ $(EMBED_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -Isrc -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
 
 # `lua script args` as a program that sanitisers can be built into
-$(BUILD)/lua-interpreter: spec/c/interpreter.c
+$(BUILD)/lua-interpreter: spec/c/interpreter.c spec/c/leak_check.c
 	@mkdir -p $(@D)
-	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -lm -ldl $(PKG_LUA)
+	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $^ -lm -ldl $(PKG_LUA)
 
 # ---- habits ------------------------------------------------------------------------------------
 
