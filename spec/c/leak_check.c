@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 
 int __lsan_is_turned_off(void) {
   int on = 0;
