@@ -1,7 +1,7 @@
 /*
-** leak_check.c: for programs that sanitisers are built into. Where MPI was begun in a process, leaks are not looked for at
-** its end: threads of MPI's own are ending then, and the sanitiser, which looks into all threads, now and then falls over
-** one that is gone.
+** leak_check.c: for programs that sanitisers are built into. Where MPI was begun in a process, leaks are not looked for
+** at its end: threads of MPI's own are ending then, and the sanitiser, which looks into all threads, now and then falls
+** over one that is gone.
 */
 #include <dlfcn.h>
 #include <stddef.h>
