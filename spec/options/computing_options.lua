@@ -5,7 +5,7 @@ local battery = require "spec.options.option_battery"
 local at = battery.at
 local metrics, gap, invariance = pn.metrics, pn.gap, pn.invariance
 
-local function drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
+local drawn = battery.drawn
 
 -- The fields of an object.
 local function fields(x)

@@ -5,17 +5,8 @@ local battery = require "spec.options.option_battery"
 local at, made, list = battery.at, battery.made, battery.list
 local dist, infer, nn, smc = pn.dist, pn.infer, pn.nn, pn.smc
 
-local function drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
-
--- The fields of an object.
-local function fields(x)
-  local all = {}
-  for key, v in next, x do
-    if pn.is_tensor(v) or type(v) == "number" or type(v) == "string" or type(v) == "boolean" then all[key] = v end
-  end
-  all.seconds = nil
-  return all
-end
+local drawn = battery.drawn
+local function fields(x) return battery.fields(x, 0) end
 
 local cases = {}
 

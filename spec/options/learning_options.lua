@@ -6,7 +6,7 @@ local at, made, list = battery.at, battery.made, battery.list
 local active, continual, evidential, fusion, pac, vbp = pn.active, pn.continual, pn.evidential, pn.fusion, pn.pac,
   pn.vbp
 
-local function drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
+local drawn = battery.drawn
 
 local cases = {}
 

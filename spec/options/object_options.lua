@@ -6,35 +6,15 @@ local at, list = battery.at, battery.list
 local dist, plot, smc = pn.dist, pn.plot, pn.smc
 local structural = smc.structural
 
-local function drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
-
--- The fields of an object.
-local function fields(x)
-  local all = {}
-  for key, v in next, x do
-    if pn.is_tensor(v) or type(v) == "number" or type(v) == "string" or type(v) == "boolean" then all[key] = v end
-  end
-  all.seconds = nil
-  return all
-end
+local drawn = battery.drawn
+local once = battery.once
+local function fields(x) return battery.fields(x, 0) end
 
 local cases = {}
 
 local function method(name, object, call, both, others, reasons)
   cases[name] = { function(o) return call(object(), o) end, both, others, reasons,
     method = function() return object()[name:match ":(.*)$"] end }
-end
-
--- One object for all calls, made when it is first asked for, from the same draws.
-local function once(make)
-  local x
-  return function()
-    if not x then
-      pn.seed(11)
-      x = make()
-    end
-    return x
-  end
 end
 
 -- ---- pictures: what gnuplot is told ----

@@ -183,6 +183,37 @@ local function check(case, option)
   for _, value in ipairs(list) do shows(case, option, value) end
 end
 
+-- ---- what tables are made of ----
+
+--- drawn(seed, ...): normals of a shape, the same each time.
+function battery.drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
+
+--- once(make): one object for all calls, made when it is first asked for, from the same draws.
+function battery.once(make)
+  local x
+  return function()
+    if not x then
+      pn.seed(11)
+      x = make()
+    end
+    return x
+  end
+end
+
+--- fields(x, depth): the fields of an object, and of the tables within it to this depth.
+function battery.fields(x, depth)
+  local all = {}
+  for key, v in next, x do
+    if pn.is_tensor(v) or type(v) == "number" or type(v) == "string" or type(v) == "boolean" then
+      all[key] = v
+    elseif type(v) == "table" and depth > 0 then
+      all[key] = battery.fields(v, depth - 1)
+    end
+  end
+  all.seconds = nil
+  return all
+end
+
 -- ---- tables ----
 
 -- Functions with options in a table and the tables within it, added to list as {name, function, options}.

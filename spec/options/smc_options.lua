@@ -4,7 +4,7 @@ local battery = require "spec.options.option_battery"
 local at, made, list = battery.at, battery.made, battery.list
 local smc, kalman = pn.smc, pn.smc.kalman
 
-local function drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
+local drawn = battery.drawn
 
 local spd = pn.tensor { { 0.5, 0.1 }, { 0.1, 0.3 } }
 local y = drawn(1, 5, 2)

@@ -6,7 +6,9 @@ local at, made, list = battery.at, battery.made, battery.list
 local active, continual, dist, gap, infer, invariance, nn, vbp = pn.active, pn.continual, pn.dist, pn.gap, pn.infer,
   pn.invariance, pn.nn, pn.vbp
 
-local function drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
+local drawn = battery.drawn
+local once = battery.once
+local function fields(x) return battery.fields(x, 2) end
 
 local function with(base, more)
   local all = {}
@@ -14,31 +16,6 @@ local function with(base, more)
     for key, v in pairs(part) do all[key] = v end
   end
   return all
-end
-
--- The fields of an object, and of tables within it.
-local function fields(x, depth)
-  local all = {}
-  for key, v in next, x do
-    if pn.is_tensor(v) or type(v) == "number" or type(v) == "string" or type(v) == "boolean" then
-      all[key] = v
-    elseif type(v) == "table" and (depth or 0) < 2 then
-      all[key] = fields(v, (depth or 0) + 1)
-    end
-  end
-  all.seconds = nil
-  return all
-end
-
-local function once(make)
-  local x
-  return function()
-    if not x then
-      pn.seed(11)
-      x = make()
-    end
-    return x
-  end
 end
 
 local cases = {}
