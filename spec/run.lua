@@ -52,7 +52,7 @@ local PRODUCT_TESTS = {"product", "conv", "kalman", "nn"}
 --- The longest jobs, which start first so that none is left alone at the end.
 local LONG = {"spec/c/runtime_test.c", "spec/amalgamation_spec.lua", "spec/c/runtime_limit_test.c",
               "spec/smc/tempering_spec.lua", "spec/autodiff/threads_spec.lua", "spec/distribution/rows_3_spec.lua",
-              "spec/models/vssm_use_spec.lua", "spec/gates_spec.lua", "spec/distribution/rows_2_spec.lua",
+              "spec/models/vssm_use_spec.lua", "spec/distribution/rows_2_spec.lua",
               "spec/embed_spec.lua", "spec/smc/sequential_bound_spec.lua", "spec/gap/measure_spec.lua",
               "spec/autodiff/replay_rows_spec.lua", "spec/infer/calibration_spec.lua",
               "spec/smc/switching_example_spec.lua", "spec/smc/pmcmc_spec.lua", "examples/papers/posteriordb/run.lua",

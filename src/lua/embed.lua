@@ -1,7 +1,7 @@
 --- Writes the C tables of embedded Lua modules: `lua embed.lua lua out.c` turns lua/penumbra/**.lua into
 --- pni_packs[] = {{at, packed, size}, ...}, each some modules' text by deflate, and pni_modules[] = {{name, at,
---- help_at, size, code, help, public}, ..., {0}}: a module's code is `size` bytes from `at` on in the pack `code`.
---- What help shows of it begins at `help_at` of the pack `help`: a line for each empty line of the code. Other
+--- help_at, size, code, help, public}, ..., {0}} by name: a module's code is `size` bytes from `at` on in the pack
+--- `code`. What help shows of it begins at `help_at` of the pack `help`: a line for each empty line of the code. Other
 --- comments, and the space between words and symbols of indented lines, are gone; lines keep their numbers. What
 --- `require "penumbra"` loads is the first pack. Files are given on standard input, one a line. A module is public,
 --- for scripts in a runtime to require, if its line `-- help:` says that it is a part of pn or `public`.
@@ -145,6 +145,7 @@ end
 pack("code", PACK)
 pack("help", HELP_PACK)
 
+table.sort(modules, function(a, b) return a.name < b.name end)
 local rows = {}
 for k, m in ipairs(modules) do
   rows[k] = ('  {"%s", %d, %d, %d, %d, %d, %d},'):format(m.name, m.code_at, m.help_at, #m.code, m.code_pack,
@@ -164,10 +165,12 @@ struct pni_module {
   unsigned char code, help, public;
 };
 extern const struct pni_pack pni_packs[];
+extern const unsigned pni_module_count;
 extern const struct pni_module pni_modules[];
 ]]
 file:write(table.concat(chunks, "\n"), "\n")
 file:write("const struct pni_pack pni_packs[] = {\n", table.concat(packs, "\n"), "\n  {0, 0, 0}};\n")
 file:write("const struct pni_module pni_modules[] = {\n", table.concat(rows, "\n"), "\n  {0, 0, 0, 0, 0, 0, 0}};\n")
+file:write("const unsigned pni_module_count = ", #rows, ";\n")
 file:close()
 assert(os.rename(out .. ".tmp", out))

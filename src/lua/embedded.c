@@ -20,10 +20,20 @@ extern const struct pni_module {
   unsigned at, help_at, size;
   unsigned char code, help, public;
 } pni_modules[];
+extern const unsigned pni_module_count;
 
+/* (Each function on the way of an error asks: pni_is_ours.) */
 static const struct pni_module *find(const char *name) {
-  for (const struct pni_module *m = pni_modules; m->name; m++)
-    if (strcmp(m->name, name) == 0) return m;
+  unsigned first = 0, end = pni_module_count;
+  while (first < end) {
+    unsigned middle = first + (end - first) / 2;
+    int order = strcmp(name, pni_modules[middle].name);
+    if (order == 0) return &pni_modules[middle];
+    if (order < 0)
+      end = middle;
+    else
+      first = middle + 1;
+  }
   return NULL;
 }
 
