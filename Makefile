@@ -263,7 +263,7 @@ demo:
 	$(BUILD)/penumbra examples/01_bayesian_regression.lua --out $(BUILD)/bayesian_regression.svg
 
 # Specs of what looks at the tree's text: that the gates, and the site's checks, find faults that are planted.
-OF_TEXT = gates_spec site_spec
+OF_TEXT = spec/gates_spec spec/site_spec
 
 # Every test but these; the last line is `N passed, N failed, N skipped`.
 test:
