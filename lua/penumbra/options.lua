@@ -216,7 +216,8 @@ function options.merged(...)
   return all
 end
 
-local function sorted_keys(t)
+--- The keys of a table whose keys are of one type, in order.
+function options.sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = key end
   table.sort(keys)
@@ -255,7 +256,7 @@ function options.check(where, given, known)
       if inner and known[inner[1]] ~= nil then
         core.error(("%s: %s is an option of its %s: %s = %s"):format(where, key, inner[1], inner[1], inner[2]))
       end
-      local names = sorted_keys(known)
+      local names = options.sorted_keys(known)
       local near = options.suggestion(key, names)
       core.error(("%s: unknown option '%s'%s"):format(where, tostring(key),
         near ~= "" and near or #names > 0 and "; known: " .. table.concat(names, ", ") or ""))

@@ -24,13 +24,6 @@ local MOST_CHUNKS = 1 << 20  -- of an array
 local MOST_FILLED = 1 << 24  -- elements of a store that no file holds
 local MOST_LETTERS = 1 << 20 -- of a coordinate of texts
 
-local function sorted(t)
-  local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys)
-  return keys
-end
-
 -- Is it the name of a file in a folder, and no file of Zarr's own?
 local function is_name(text)
   return type(text) == "string" and #text > 0 and #text < 200 and text:sub(1, 1) ~= "." and not text:find "[/\\%c]"
@@ -125,7 +118,7 @@ local function put_group(store, group, variables, o)
         tostring(name), group, core.is_tensor(t) and "a tensor" or type(t)))
     end
   end
-  for _, name in ipairs(sorted(variables)) do
+  for _, name in ipairs(options.sorted_keys(variables)) do
     local t = variables[name]:detach()
     local dims = dims_of(group, name, t, o.dims)
     for k, dim in ipairs(dims) do
@@ -139,7 +132,7 @@ local function put_group(store, group, variables, o)
     end
     put_array(store, group .. "/" .. name, t, dims)
   end
-  for _, dim in ipairs(sorted(sizes)) do
+  for _, dim in ipairs(options.sorted_keys(sizes)) do
     put_coordinate(store, group, dim, sizes[dim], o.coords[dim])
   end
   store.texts[group .. "/.zgroup"] = { zarr_format = 2 }
@@ -168,13 +161,13 @@ function zarr.save_zarr(path, groups, given)
   for name in pairs(groups) do
     options.argument("save_zarr", "a group's name", name, "string")
   end
-  for _, group in ipairs(sorted(groups)) do
+  for _, group in ipairs(options.sorted_keys(groups)) do
     put_group(store, group, groups[group], o)
   end
   local all = {}
   for name, about in pairs(store.texts) do all[name] = about end
   store.texts[".zmetadata"] = { metadata = all, zarr_consolidated_format = 1 }
-  for k, name in ipairs(sorted(store.texts)) do
+  for k, name in ipairs(options.sorted_keys(store.texts)) do
     keys[k], texts[k] = name, zarr_text.json("save_zarr", store.texts[name])
   end
   return files.save_store(path, store.names, store.tensors, keys, texts)
@@ -434,7 +427,7 @@ local function read_all(path, about)
       refuse "its .zmetadata must have names"
     end
   end
-  for _, key in ipairs(sorted(about.metadata)) do
+  for _, key in ipairs(options.sorted_keys(about.metadata)) do
     local array, group = key:match "^(.*)/%.zarray$", key:match "^(.*)/%.zgroup$"
     if array then
       read_one(store, found, array, about.metadata[key])

@@ -16,13 +16,6 @@ local read_draws = {}
 
 local function refuse(text, ...) error((text):format(...), 0) end
 
-local function sorted(t)
-  local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys)
-  return keys
-end
-
 -- The variable with chain and draw first.
 local function leading(name, t, dims)
   local place, order = {}, {}
@@ -99,7 +92,7 @@ local function posterior_of(groups, about)
   local densities = draws_of(groups, about, "log_likelihood", like)
   local from = about.attributes.posterior or {}
   local evidence = number(from.log_evidence, -math.huge)
-  return posterior.of_draws { draws = draws, names = sorted(draws), statistics = statistics, notes = notes,
+  return posterior.of_draws { draws = draws, names = options.sorted_keys(draws), statistics = statistics, notes = notes,
     log_densities = next(densities) and densities or nil, observed = groups.observed_data,
     warmup = whole(from.tuning_steps), seconds = number(from.sampling_time, 0), max_depth = whole(from.max_tree_depth),
     particles = from.particles == true or nil,

@@ -2,6 +2,7 @@
 --- Sources: Protocol Buffers encoding; onnx.proto of IR version 8, operator set 18.
 -- help: nowhere
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local onnx_model = {}
 
@@ -58,16 +59,9 @@ local function attribute(name, v)
   return text .. each(bytes, 9, v) .. whole(20, 8)
 end
 
-local function sorted(t)
-  local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys)
-  return keys
-end
-
 local function node(n)
   local list = {}
-  for k, name in ipairs(sorted(n.attributes or {})) do list[k] = attribute(name, n.attributes[name]) end
+  for k, name in ipairs(options.sorted_keys(n.attributes or {})) do list[k] = attribute(name, n.attributes[name]) end
   return each(bytes, 1, n.inputs) .. each(bytes, 2, n.outputs) .. bytes(3, n.name) .. bytes(4, n.op)
     .. each(bytes, 5, list)
 end

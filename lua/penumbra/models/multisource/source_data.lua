@@ -23,15 +23,8 @@ local function known_of(self)
   return known
 end
 
-local function sorted(t)
-  local names = {}
-  for name in pairs(t) do names[#names + 1] = name end
-  table.sort(names)
-  return names
-end
-
 local function unknown(where, role, name, known)
-  local names = sorted(known)
+  local names = options.sorted_keys(known)
   local near = options.suggestion(name, names)
   core.error(("%s: %s names %s, which is no source or target%s"):format(where, role, named_beliefs.quoted(name),
     near ~= "" and near or "; there are " .. table.concat(names, ", ")))
@@ -105,7 +98,7 @@ function source_data.read(where, self, x, observed, quick)
   options.argument(where, "x", x, "table")
   local known = known_of(self)
   local b = { x = {}, there = {} }
-  for _, name in ipairs(sorted(x)) do
+  for _, name in ipairs(options.sorted_keys(x)) do
     if not known[name] then
       unknown(where, "x", name, known)
     end
@@ -147,7 +140,7 @@ end
 function source_data.flat(b)
   local list, places = {}, {}
   for _, part in ipairs { "x", "there" } do
-    for _, name in ipairs(sorted(b[part])) do
+    for _, name in ipairs(options.sorted_keys(b[part])) do
       list[#list + 1] = b[part][name]
       places[#places + 1] = { part, name }
     end
