@@ -30,8 +30,8 @@ describe("an expanded composite:", function()
       if d.discrete then x = x:floor() end
       local whole = x:broadcast_to { 3, 2, 2 }
       for _, f in ipairs { "log_prob", "cdf", "log_cdf", "log_survival" } do
-        local wide, ok, want = d:expand { 3, 2, 2 }, nil, nil
-        ok, want = pcall(wide[f], wide, whole)
+        local wide = d:expand { 3, 2, 2 }
+        local ok, want = pcall(wide[f], wide, whole)
         if ok then
           count = count + 1
           local got = wide[f](wide, x)
