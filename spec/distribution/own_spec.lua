@@ -368,6 +368,26 @@ describe("a bijector of a script", function()
     near(d:log_prob(x), normal(pn.zeros(2), 3):independent(1):log_prob(x))
   end)
 
+  -- y = A x of numbers that are mapped together: a multivariate normal; all six numbers of a matrix at a time
+  it("maps more axes together than its set has", function()
+    local a = pn.tensor { { 2, 0, 0 }, { 1, 1, 0 }, { 0.5, -1, 3 } }
+    local linear = dist.bijector.custom { name = "linear", event_ndim = 1,
+      forward = function(_, x) return x:matmul(a:t()) end,
+      inverse = function(_, u) return a:solve(u:unsqueeze(-1)):squeeze(-1) end,
+      log_det = function(_, x) return x:sum(-1) * 0 + math.log(6) end }()
+    local law = dist.multivariate_normal { loc = pn.zeros { 3 }, covariance_matrix = a:matmul(a:t()) }
+    local v = pn.randn({ 2, 3 }, { generator = pn.generator(3) })
+    for _, base in ipairs { dist.normal(pn.zeros { 2, 3 }, 1), dist.normal(pn.zeros { 2, 3 }, 1):independent(1) } do
+      local d = dist.transformed(base, linear)
+      assert.same({ { 2 }, { 3 } }, { d.batch_shape, d.event_shape })
+      near(d:log_prob(v), law:log_prob(v))
+    end
+    local twice = dist.bijector.custom { name = "twice", event_ndim = 2, forward = function(_, x) return x * 2 end,
+      inverse = function(_, u) return u / 2 end,
+      log_det = function(_, x) return x:sum(-1):sum(-1) * 0 + 6 * math.log(2) end }()
+    near(dist.transformed(dist.normal(pn.zeros { 2, 3 }, 1), twice):log_prob(v), dist.normal(0, 2):log_prob(v):sum())
+  end)
+
   it("is the way in which NUTS moves", function()
     local m = pn.model(function(t)
       local u = t:sample("u", dist.exponential(1), { constraint = dist.bijector.custom {

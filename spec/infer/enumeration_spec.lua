@@ -90,6 +90,54 @@ describe("an enumerated variable", function()
     near((summed(m, {}, {}, 2)), want)
   end)
 
+  -- x [2] of a row hangs on its z: the law of x has an axis for z, its part of the unconstrained vector has none
+  it("lets vectors of rows hang on it, in all rows and in some of them", function()
+    local function model_of(rows, batch)
+      return pn.model(function(m)
+        m:plate("rows", rows, batch and { batch_size = batch } or {}, function(i)
+          local z = m:sample("z", dist.bernoulli(0.3), enumerate)
+          local x = m:sample("x", dist.log_normal(pn.stack({ z, z * 2 }, -1), 1):independent(1))
+          m:observe("y", dist.normal(x:sum(-1), 1), pn.full({ i:numel() }, 2))
+        end)
+      end)
+    end
+    local z, one, all = pn.randn({ 3, 2 }, { generator = pn.generator(3) }), {}, 0
+    local single = model_of(1):target()
+    for k = 1, 3 do
+      one[k] = single:log_density(z[k]):item()
+      all = all + one[k]
+    end
+    near(all, model_of(3):target():log_density(z:reshape { 6 }):item())
+    pn.seed(4)
+    local some, seen = model_of(3, 1):target(), 0
+    for _ = 1, 20 do
+      local got = some:log_density(z:reshape { 6 }):item()
+      local is = { math.abs(got - 3 * one[1]) < 1e-9, math.abs(got - 3 * one[2]) < 1e-9,
+        math.abs(got - 3 * one[3]) < 1e-9 }
+      assert(is[1] or is[2] or is[3], got)
+      seen = seen | (is[1] and 1 or 0) | (is[2] and 2 or 0) | (is[3] and 4 or 0)
+    end
+    assert.equal(7, seen)
+  end)
+
+  it("is looked for without a draw, in vmap too", function()
+    local m = pn.model(function(m)
+      local z = m:sample("z", dist.categorical(pn.tensor { 0.2, 0.3, 0.5 }), enumerate)
+      m:sample("x", dist.normal(z:to "float64", 1))
+    end)
+    local x, target = pn.tensor { -1, 0.5, 3 }, m:target()
+    local before = pn.rng_state()
+    local rows = pn.vmap(function(v) return m:log_density { x = v } end)(x)
+    for k = 1, 3 do
+      local terms = {}
+      for j, p in ipairs { 0.2, 0.3, 0.5 } do terms[j] = math.log(p) + dist.normal(j - 1, 1):log_prob(x[k]):item() end
+      near(logsumexp(terms), rows[k]:item())
+      near(logsumexp(terms), m:log_density { x = x[k] }:item())
+    end
+    target:unconstrain { x = x[1] }
+    assert.same(before, pn.rng_state())
+  end)
+
   it("of each time is a hidden Markov model", function()
     local start, move = pn.tensor { 0.6, 0.4 }, pn.tensor { { 0.8, 0.2 }, { 0.3, 0.7 } }
     local m = pn.model(function(m)

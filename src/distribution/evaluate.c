@@ -120,6 +120,16 @@ static pn_tensor *convert(pn_context *c, const pn_dist *d, const char *function,
   return NULL;
 }
 
+/* x for the parts of a composite, which know their own batch and not what it was expanded to: one with fewer axes than the
+ * batch of the whole gets them all. */
+static pn_tensor *for_parts(pn_context *c, const pn_dist *d, pn_tensor *x, const pni_spec *lead) {
+  int rank = pni_dist_kind_event_ndim(d);
+  if (!x || !d->nparts || x->ndim - rank >= lead->ndim) return x;
+  pni_spec whole = *lead;
+  for (int i = 0; i < rank; i++) whole.shape[whole.ndim++] = x->shape[x->ndim - rank + i];
+  return pni_dist_expand_to(c, x, whole.ndim, whole.shape);
+}
+
 /* A capture does not know what later calls bring: then a mask that varies may be anything. */
 static bool unknown(const pn_context *c, const pn_tensor *t) { return c->recorder && pni_varies(c, t); }
 
@@ -228,7 +238,7 @@ static pn_status require_inside(pn_context *c, const pn_dist *d, pn_tensor *x, c
 pn_tensor *pn_dist_log_prob(pn_context *c, const pn_dist *d, pn_tensor *x) {
   pni_spec lead;
   if (!PNI_GIVEN(c, "dist_log_prob", d, x) || check_shape(c, d, "log_prob", x, &lead)) return NULL;
-  if (d->flags & PNI_DIST_DISCRETE) x = pn_detach(c, x);
+  x = for_parts(c, d, d->flags & PNI_DIST_DISCRETE ? pn_detach(c, x) : x, &lead);
   if (!x) return NULL;
   pn_tensor *y = d->flags & PNI_DIST_INTEGER ? x : convert(c, d, "log_prob", x);
   bool validate = c->validate; /* of this distribution alone, not of what it is made of */
@@ -248,7 +258,8 @@ static pn_tensor *at_point(pn_context *c, const pn_dist *d, pn_tensor *x, const 
   if (!d || !x || pni_failed(c)) return NULL;
   if (!f || d->moved) return pni_dist_missing(c, d, name);
   if (check_shape(c, d, name, x, &lead)) return NULL;
-  if (!pni_is_float(x)) x = pn_cast(c, x, (pn_dtype)d->dtype);
+  x = for_parts(c, d, x, &lead);
+  if (x && !pni_is_float(x)) x = pn_cast(c, x, (pn_dtype)d->dtype);
   if (x && x->dtype != d->dtype) x = convert(c, d, name, x);
   if (!x) return NULL;
   pn_dist room;

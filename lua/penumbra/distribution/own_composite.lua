@@ -105,7 +105,8 @@ function composite.transformed(base, map)
   end
   base = base:independent(math.max(lack, 0))
   local event = base.event_shape
-  local member = core.set.member(map.domain, base.dtype, table.move(event, #event - map.domain_rank + 1, #event, 1, {}))
+  local rank = core.set.find(map.domain, "transformed").rank -- a map may take more axes together than its set has
+  local member = core.set.member(map.domain, base.dtype, table.move(event, #event - rank + 1, #event, 1, {}))
   local shape = map:forward(member:broadcast_to(joined(base.batch_shape, event))):shape()
   local extra = #event - map.domain_rank
   local outer = extra + map.codomain_rank

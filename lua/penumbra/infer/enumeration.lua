@@ -107,6 +107,13 @@ function enumeration.values(m, site, d)
   return own, axis, values:broadcast_to(shape_of(math.max(axis, #batch), along))
 end
 
+--- One value of d, the first, for a run that only looks what sites there are: nothing is drawn.
+function enumeration.first_value(d)
+  local shape = table.move(d.event_shape, 1, #d.event_shape, #d.batch_shape + 1, table.move(d.batch_shape, 1,
+    #d.batch_shape, 1, {}))
+  return core.zeros(shape, { dtype = d.support == "integer_interval" and "int64" or d.dtype })
+end
+
 -- The size of the axis that is `axis`-th from the end, 1 where there is none.
 local function size_at(t, axis)
   return t:ndim() >= axis and t:size(-axis) or 1

@@ -39,6 +39,7 @@
 --- Sources: Bingham et al. 2019 (Pyro), Phan, Pradhan & Jankowiak 2019 (NumPyro).
 -- help: pn, methods model of methods
 local core = require "penumbra.core"
+local enumeration = require "penumbra.infer.enumeration"
 local form = require "penumbra.form"
 local options = require "penumbra.options"
 local recorder = require "penumbra.infer.recorder"
@@ -143,7 +144,7 @@ function methods:log_density(values, ...)
     given[site.name] = value and true or nil
     if not value and site.enumerable then
       sums = true
-      return site.dist:sample()
+      return enumeration.first_value(site.dist)
     elseif not value then
       lacking = site.name
       error(lacking, 0)

@@ -111,7 +111,7 @@ local function explore(self, start)
       local shape = real_shape(site, site.dist, b)
       local size = size_of(shape)
       layout[site.name] = { name = site.name, base = site.base, time = site.time, shape = shape, first = n + 1,
-        last = n + size, where = site.where }
+        last = n + size, where = site.where, batch_ndim = site.dist and #site.dist.batch_shape or 0 }
       n = n + size
       layout[#layout + 1] = layout[site.name]
       local z = as_site(start(shape), site)
@@ -128,8 +128,9 @@ local function explore(self, start)
   end
 end
 
--- Of the numbers of all rows those of the rows that this run takes.
-local function rows_of(m, site, part)
+-- Of the numbers of all rows those of the rows that this run takes. (What is enumerated has axes of its own in the law
+-- of this run, but none in the part.)
+local function rows_of(m, site, entry, part)
   if m.scale == 1 then
     return part
   end
@@ -137,10 +138,9 @@ local function rows_of(m, site, part)
     core.error(("flat: '%s' stands in a plate of which not all rows are taken at a time: its rows are not known")
       :format(site.name))
   end
-  local n = #site.dist.batch_shape
   for k, plate in ipairs(m.plates) do
     if plate.rows < plate.size then
-      part = part:take(n - k + 1, m.indices[plate.name])
+      part = part:take(entry.batch_ndim - k + 1, m.indices[plate.name])
     end
   end
   return part
@@ -148,10 +148,9 @@ end
 
 -- On other data than those of the draws a variable may have other rows.
 local function check_size(site, entry)
-  local batch = site.dist and site.dist.batch_shape or {}
   for k, plate in ipairs(site.plates) do
-    local n = #batch - k + 1
-    if #entry.shape >= #batch and n > 0 and entry.shape[n] ~= plate.size then
+    local n = entry.batch_ndim - k + 1
+    if n > 0 and n <= #entry.shape and entry.shape[n] ~= plate.size then
       core.error(("sample: '%s' has %d rows in plate '%s' here and %d in the draws: variables of rows are those of "
         .. "their data"):format(site.name, plate.size, plate.name, entry.shape[n]))
     end
@@ -172,7 +171,7 @@ local function values_from(self, z, parts, discrete)
     end
     check_size(site, entry)
     local part = parts and parts[entry.name] or z:slice(1, entry.first, entry.last):reshape(entry.shape)
-    part = as_site(rows_of(m, site, part), site)
+    part = as_site(rows_of(m, site, entry, part), site)
     local b = bijector_of(site, site.dist)
     if not b then
       return part
@@ -276,7 +275,7 @@ function methods:unconstrain(values, start)
   local parts = {}
   trace.run(self.model, self.args, { whole = true, value = function(_, site)
     if site.enumerable then
-      return site.dist:sample()
+      return enumeration.first_value(site.dist)
     end
     local value = recorder.given_value("unconstrain", values, site)
     local entry, b = self.layout[site.name], bijector_of(site, site.dist)
