@@ -180,6 +180,28 @@ describe("a loop", function()
     end)
   end
 
+  it("of ten thousand turns, one of which differs late, gives the eager bits", function()
+    local different = {
+      ["another operation"] = function(y, w) return (y * w):sin() + 0.5 end,
+      ["another number"] = function(y, w) return (y * w):tanh() + 0.25 end,
+      ["another shape"] = function(y, w) return (y * w):sum():tanh() + y * 0.5 end,
+      ["an operand of another turn"] = function(y, w, first) return (first * w):tanh() + 0.5 end,
+    }
+    local w, start = pn.param(pn.tensor { 0.9, 0.2, -0.4 }), pn.param(pn.tensor { 1, 2, 3 })
+    for name, other in pairs(different) do
+      local plan = checked(function(scale)
+        local x, loss, early = start * scale, pn.tensor(0), nil
+        for t = 1, 10000 do
+          early = t == 7 and x or early
+          x = t == 9000 and other(x, w, early) or (x * w):tanh() + 0.5
+          loss = loss + x:square():sum()
+        end
+        return x, loss, table.unpack(pn.grad(loss, { w, start }))
+      end, pn.tensor(1.5))
+      assert(plan.loops >= 2 and plan.steps < 100, name .. ": " .. plan.steps)
+    end
+  end)
+
   it("that looks two turns back is one", function()
     local w = pn.param(pn.tensor { 0.5, -0.3 })
     local function f(noise)

@@ -105,6 +105,23 @@ describe("the memory of a capture", function()
     assert.is_true(captured < 1.2 * eager, text(captured, eager))
   end)
 
+  it("grows by little for each operation: a loop of many turns is listed in small", function()
+    local turns <const>, operations <const> = 8000, 5
+    local w = pn.param(pn.tensor { 0.9, 0.2, -0.4 })
+    local function f(x)
+      for _ = 1, turns do
+        x = (x * w):tanh():square() - x
+        x = x + w
+      end
+      return x
+    end
+    local compiled = pn.compile(f)
+    local captured = pn.no_grad(function() return rise(function() compiled(pn.ones(3)) end) end)
+    -- a value and a note of 40 bytes, in lists that may be a half empty, and what it takes to double one
+    assert.is_true(captured < turns * operations * 240, captured / (turns * operations) .. " bytes")
+    assert.equal(1, compiled:plans()[1].loops)
+  end)
+
   it("changes no bit: buffers, draws, further results", function()
     local function run(compiled)
       local net, loss, opt = new_network()

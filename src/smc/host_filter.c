@@ -79,8 +79,8 @@ void pn_filter_reset(pn_filter *f) {
 
 /* ---- particle filters ---- */
 
-static const pn_tensor *input(const pn_plan *p, int k) { return &p->tape->value.v[k].t; }
-static const pn_tensor *result(const pn_plan *p, int k) { return &p->tape->value.v[p->out[k]].t; }
+static const pn_tensor *input(const pn_plan *p, int k) { return &p->tensor[k]; }
+static const pn_tensor *result(const pn_plan *p, int k) { return &p->tensor[p->out[k]]; }
 
 static bool alike(const pn_tensor *a, const pn_tensor *b) {
   return a->dtype == b->dtype && a->ndim == b->ndim &&

@@ -22,13 +22,12 @@ struct pn_population {
 /* ---- making ---- */
 
 static pn_status check_plan(pn_context *c, const pn_plan *p, pn_population *q) {
-  q->n = p->tape->ninput == 1 ? p->tape->value.v[0].t.numel : -1;
-  q->m = p->nout == 1 ? p->tape->value.v[p->out[0]].t.numel : -1;
+  q->n = p->tape->ninput == 1 ? p->tensor[0].numel : -1;
+  q->m = p->nout == 1 ? p->tensor[p->out[0]].numel : -1;
   if (q->n < 1 || q->m < 1 || !pni_plan_is_plain(p, q->n, 1, &q->m))
     return pni_fail(c, PN_SHAPE, "population: the plan must have one input [n] and one result [m], float64");
-  for (int64_t i = 0; i < p->tape->note.n; i++)
-    if (p->tape->note.v[i].rng)
-      return pni_fail(c, PN_STATE, "population: the plan draws at random, which side by side has no order");
+  if (p->tape->event.n)
+    return pni_fail(c, PN_STATE, "population: the plan draws at random, which side by side has no order");
   return PN_OK;
 }
 

@@ -9,13 +9,12 @@ typedef pn_context C;
 /* Fills arg with t, y and the parameters; returns how many. */
 static int arguments(const pni_ode *o, const double *t, const double *y, const double **arg) {
   const pn_plan *rhs = o->plan[PNI_ODE_RHS];
-  const pni_value *v = rhs->tape->value.v;
   int k = 2;
   arg[0] = t;
   arg[1] = y;
   for (const double *p = o->in + o->n + o->num_times; k < rhs->tape->ninput; k++) {
     arg[k] = p;
-    p += v[k].t.numel;
+    p += rhs->tensor[k].numel;
   }
   return k;
 }
@@ -27,7 +26,7 @@ static int gradients(const pni_ode *o, double **result) {
   double *at = o->back;
   for (int k = 1; k < rhs->tape->ninput; k++) {
     result[k - 1] = at;
-    at += rhs->tape->value.v[k].t.numel;
+    at += rhs->tensor[k].numel;
   }
   return rhs->tape->ninput - 1;
 }

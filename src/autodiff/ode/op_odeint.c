@@ -31,7 +31,7 @@ static pni_ode *system_of(const T *t) { return t->storage->data; }
 
 /* Is value k of the plan float64 of this shape? */
 static bool is_of(const pn_plan *p, int k, int ndim, const int64_t *shape) {
-  const T *v = &p->tape->value.v[k].t;
+  const T *v = &p->tensor[k];
   return v->dtype == PN_FLOAT64 && v->ndim == ndim && memcmp(v->shape, shape, (size_t)ndim * sizeof *shape) == 0;
 }
 
@@ -242,9 +242,8 @@ static pn_status check_plan(C *c, const signature *s, const pn_plan *p, int num_
     return pni_fail(c, PN_SHAPE,
                     "odeint: %s must be a plan of t, y %s, %d parameters and %d more that gives %s, float64", s->name,
                     pni_shape_text(y0->ndim, y0->shape, want), n, s->nin, s->gives);
-  for (int64_t i = 0; i < p->tape->note.n; i++)
-    if (p->tape->note.v[i].rng || p->tape->note.v[i].effect)
-      return pni_fail(c, PN_STATE, "odeint: %s must not draw random numbers or update parameters", s->name);
+  if (p->tape->event.n)
+    return pni_fail(c, PN_STATE, "odeint: %s must not draw random numbers or update parameters", s->name);
   return PN_OK;
 }
 

@@ -28,12 +28,12 @@ pn_status pni_bind_choose(pn_context *c, pn_plan *p, const pni_schedule *s) {
   for (int k = 0; k < p->tape->ninput; k++) {
     if (s->last[k] < 0)
       v[k].bound = PNI_UNREAD;
-    else if (is_large(&v[k].t))
+    else if (is_large(&p->tensor[k]))
       add(p, k, -1);
   }
   for (int k = 0; k < p->nout; k++) {
     const pni_value *r = &v[p->out[k]];
-    if (r->kind == PNI_VALUE_OWN && r->bound == PNI_PLACED && is_large(&r->t)) add(p, p->out[k], k);
+    if (r->kind == PNI_VALUE_OWN && r->bound == PNI_PLACED && is_large(&p->tensor[p->out[k]])) add(p, p->out[k], k);
   }
   return PN_OK;
 }
@@ -112,9 +112,8 @@ pn_status pni_bind_steps(pn_context *c, pn_plan *p) {
 /* Whether a step prepares depends on shapes and strides alone: it has done it before. */
 void pni_prepare_again(const pn_plan *p, pni_step *s) {
   const pni_note *note = &p->tape->note.v[s->note];
-  pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
-  pni_call call = {note->op, p->arg + note->first, note->nin, a};
-  note->op->prepare(&call, &p->tape->value.v[note->out].t, s->u.prepared.p);
+  pni_call call = {note->op, p->arg + note->first, note->nin, pni_attr_of(p->tape, note)};
+  note->op->prepare(&call, &p->tensor[note->out], s->u.prepared.p);
 }
 
 static void move_all(pn_plan *p) {

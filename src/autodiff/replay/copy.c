@@ -60,14 +60,13 @@ pni_tape *pni_tape_copy(pn_context *c, const pni_tape *old) {
   COPY_LIST(c, tape->value, old->value);
   COPY_LIST(c, tape->note, old->note);
   COPY_LIST(c, tape->edge, old->edge);
+  COPY_LIST(c, tape->event, old->event);
   COPY_LIST(c, tape->word, old->word);
+  COPY_LIST(c, tape->geometry, old->geometry);
   COPY_LIST(c, tape->roll, old->roll);
-  for (int64_t i = 0; i < tape->value.n; i++) {
-    tape->value.v[i].outside = NULL;
-    tape->value.v[i].t.ctx = c;
-  }
-  for (int64_t i = 0; i < tape->note.n; i++)
-    if (tape->note.v[i].rng) tape->note.v[i].rng = pni_rng_ref(&c->rng);
+  for (int64_t i = 0; i < tape->value.n; i++) tape->value.v[i].outside = NULL;
+  for (int64_t i = 0; i < tape->event.n; i++)
+    if (tape->event.v[i].rng) tape->event.v[i].rng = pni_rng_ref(&c->rng);
   for (int64_t i = 0; i < tape->value.n && !pni_failed(c); i++)
     if (old->value.v[i].outside && !pni_check_cancel(c)) copy_outside(c, old, tape, i);
   return tape;

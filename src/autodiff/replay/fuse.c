@@ -10,8 +10,8 @@
 
 bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_map_kernel *row, void **data) {
   if (!note->op || (!note->op->map && !note->op->kernel)) return false;
-  pn_tensor *out = &p->tape->value.v[note->out].t, **in = p->arg + note->first;
-  pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
+  pn_tensor *out = &p->tensor[note->out], **in = p->arg + note->first;
+  pni_attr *a = pni_attr_of(p->tape, note);
   pni_call call = {note->op, in, note->nin, a};
   *row = note->op->map ? note->op->map[in[0]->dtype] : note->op->kernel(&call, out);
   *data = !note->op->map ? NULL : a->ni ? (void *)a->i : (void *)a->r;
@@ -22,12 +22,12 @@ bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_map_
 pni_fold pni_fold_of(const pn_plan *p, const pni_note *note, int64_t *n, double *scale) {
   if (!note->op || !note->op->fold) return NULL;
   pn_tensor **in = p->arg + note->first;
-  pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
+  pni_attr *a = pni_attr_of(p->tape, note);
   return pni_is_contiguous(in[0]) ? note->op->fold(&(pni_call){note->op, in, 1, a}, n, scale) : NULL;
 }
 
 static const pni_pieces *pieces_of(const pn_plan *p, const pni_note *note) {
-  pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
+  pni_attr *a = pni_attr_of(p->tape, note);
   return note->op->pieces ? note->op->pieces(&(pni_call){note->op, p->arg + note->first, 1, a}) : NULL;
 }
 
@@ -113,12 +113,12 @@ static int made_by(const pn_plan *p, const pni_schedule *s, const gathering *g, 
   const pni_tape *tape = p->tape;
   int maker = s->maker[base_of(tape, v)];
   if (maker < g->first || s->group[maker] != g->first) return -1;
-  const pni_value *made = &tape->value.v[tape->note.v[maker].out];
-  int64_t at = tape->value.v[v].t.offset - made->t.offset;
-  return made->kind == PNI_VALUE_PART && (at < 0 || at >= made->t.numel) ? -1 : maker;
+  int made = tape->note.v[maker].out;
+  int64_t at = p->tensor[v].offset - p->tensor[made].offset;
+  return tape->value.v[made].kind == PNI_VALUE_PART && (at < 0 || at >= p->tensor[made].numel) ? -1 : maker;
 }
 
-static const pn_tensor *result_of(const pn_plan *p, int note) { return &p->tape->value.v[p->tape->note.v[note].out].t; }
+static const pn_tensor *result_of(const pn_plan *p, int note) { return &p->tensor[p->tape->note.v[note].out]; }
 
 /* Can the note join? What it reads of the group must be read straight. */
 static bool joins(const pn_plan *p, const pni_schedule *s, gathering *g, const pni_note *note, const pni_loop *l) {
@@ -126,7 +126,7 @@ static bool joins(const pn_plan *p, const pni_schedule *s, gathering *g, const p
   for (int k = 0; k < note->nin; k++) {
     int v = tape->edge.v[note->first + k], maker = made_by(p, s, g, v);
     if (maker < 0) continue;
-    if (tape->note.v[maker].op->fold || !straight(l, k + 1, &tape->value.v[v].t, result_of(p, maker))) return false;
+    if (tape->note.v[maker].op->fold || !straight(l, k + 1, &p->tensor[v], result_of(p, maker))) return false;
   }
   space next = g->space;
   if (!hold_nest(&next, l)) return false;
@@ -141,7 +141,7 @@ static bool folds(const pn_plan *p, const pni_schedule *s, gathering *g, const p
   double scale;
   if (!g->n || !pni_fold_of(p, note, &n, &scale)) return false;
   int v = tape->edge.v[note->first], maker = made_by(p, s, g, v);
-  const pn_tensor *x = &tape->value.v[v].t;
+  const pn_tensor *x = &p->tensor[v];
   if (maker < 0 || tape->note.v[maker].op->fold) return false;
   space next = g->space;
   if (x->offset != result_of(p, maker)->offset || x->numel != next.elements) return false;
@@ -291,15 +291,14 @@ static void set_space(const space *s, pni_group *g) {
 
 /* Bytes that value v moves from turn to turn. */
 static int64_t moved(const pn_plan *p, int v) {
-  const pni_value *x = &p->tape->value.v[v];
-  return x->move * (int64_t)pni_itemsize(&x->t);
+  return p->tape->value.v[v].move * (int64_t)pni_itemsize(&p->tensor[v]);
 }
 
 static void set_fold(const pn_plan *p, const pni_schedule *s, const pni_group *g, const pni_note *note, pni_member *m) {
   const pni_tape *tape = p->tape;
   int64_t n;
   int v = tape->edge.v[note->first], base = base_of(tape, v);
-  const pn_tensor *out = &tape->value.v[note->out].t, *x = &tape->value.v[v].t;
+  const pn_tensor *out = &p->tensor[note->out], *x = &p->tensor[v];
   int64_t size = (int64_t)pni_itemsize(out);
   m->fold = pni_fold_of(p, note, &n, &m->scale);
   m->pieces = g->cols > g->tile ? pieces_of(p, note) : NULL;

@@ -51,7 +51,8 @@ static void find_lives(const pn_plan *p, pni_schedule *l) {
     const pni_note *note = &tape->note.v[i];
     bool part = note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_PART;
     bool spare = note->spare && l->last[tape->edge.v[note->first]] < 0;
-    bool keep = part || !note->op || note->rng || (note->op->flags & PNI_OP_CHECK && !spare) || l->last[note->out] >= 0;
+    bool keep = part || !note->op || pni_rng_of(tape, note) || (note->op->flags & PNI_OP_CHECK && !spare) ||
+                l->last[note->out] >= 0;
     if (!keep) continue;
     l->needed[i] = 1;
     if (part) use_at(tape, l, note->out, i);
@@ -114,37 +115,43 @@ static size_t bytes_of(const pn_tensor *t) {
 
 static size_t place(pn_plan *p, arena *a, const pni_schedule *l, int value, int64_t now) {
   pni_storage *s = &p->storage[value];
-  size_t bytes = bytes_of(&p->tape->value.v[value].t);
+  size_t bytes = bytes_of(&p->tensor[value]);
   s->bytes = bytes;
   return take(a, bytes, now, l->last[value] > now ? l->last[value] : now);
 }
 
+/* Value i as a tensor of the plan; inputs come to stand at 0. */
+static void settle_value(pn_context *c, pn_plan *p, int64_t i) {
+  pni_tape *tape = p->tape;
+  pni_value *v = &tape->value.v[i];
+  const pni_value *base = &tape->value.v[v->base];
+  const pni_geometry *g = pni_geometry_of(tape, i);
+  pn_tensor *t = &p->tensor[i];
+  memset(t, 0, sizeof *t);
+  t->refs = 1;
+  t->ctx = c;
+  t->dtype = g->dtype;
+  t->ndim = g->ndim;
+  t->numel = g->numel;
+  t->offset = v->offset - (base->kind == PNI_VALUE_INPUT ? base->offset : 0);
+  memcpy(t->shape, g->shape, sizeof t->shape);
+  memcpy(t->stride, g->stride, sizeof t->stride);
+  t->storage = base->outside ? base->outside->storage : &p->storage[v->base];
+  p->storage[i] = (pni_storage){.refs = 1, .data = p};
+  v->bound = PNI_PLACED;
+}
+
 /* Values as the plan's own tensors; storages have no memory yet. */
 static pn_status settle_values(pn_context *c, pn_plan *p) {
-  pni_tape *tape = p->tape;
+  const pni_tape *tape = p->tape;
+  p->tensor = pni_alloc_array(c, tape->value.n, sizeof *p->tensor);
   p->storage = pni_alloc_array(c, tape->value.n, sizeof *p->storage);
-  p->arg = pni_alloc_array(c, tape->edge.cap, sizeof *p->arg);
-  if (!p->storage || !p->arg) return c->status;
-  for (int64_t i = tape->value.n - 1; i >= 0; i--) { /* views before what they show */
-    pni_value *v = &tape->value.v[i];
-    const pni_value *base = &tape->value.v[v->base];
-    pn_tensor *t = &v->t;
-    p->storage[i] = (pni_storage){.refs = 1, .data = p};
-    v->bound = PNI_PLACED;
-    t->refs = 1;
-    t->flags = t->nin = 0;
-    t->op = NULL;
-    t->attr = NULL;
-    t->attr_bytes = 0;
-    t->in = NULL;
-    t->grad = t->link = NULL;
-    t->slot = 0;
-    t->storage = base->outside ? base->outside->storage : &p->storage[v->base];
-    if (base->kind == PNI_VALUE_INPUT) t->offset -= base->t.offset; /* inputs come to stand at 0 */
-  }
+  p->arg = pni_alloc_array(c, tape->edge.n, sizeof *p->arg);
+  if (!p->tensor || !p->storage || !p->arg) return c->status;
+  for (int64_t i = 0; i < tape->value.n; i++) settle_value(c, p, i);
   for (int64_t i = 0; i < tape->edge.n; i++) {
     int v = tape->edge.v[i];
-    p->arg[i] = v < 0 ? NULL : &tape->value.v[v].t;
+    p->arg[i] = v < 0 ? NULL : &p->tensor[v];
   }
   return PN_OK;
 }
@@ -218,7 +225,7 @@ static bool fold_step(pn_plan *p, const pni_note *note, pni_step *s) {
   double scale;
   pni_fold fold = pni_fold_of(p, note, &n, &scale);
   if (!fold || p->arg[note->first]->numel > PNI_RUN) return false;
-  pn_tensor *x = p->arg[note->first], *out = &p->tape->value.v[note->out].t;
+  pn_tensor *x = p->arg[note->first], *out = &p->tensor[note->out];
   *s = (pni_step){.kind = PNI_STEP_FOLD,
                   .u.fold = {fold, x->numel / n, n, scale, {pni_data(out), pni_data(x)}, out->dtype}};
   return true;
@@ -226,10 +233,10 @@ static bool fold_step(pn_plan *p, const pni_note *note, pni_step *s) {
 
 static pni_step eval_step(pn_plan *p, const pni_note *note) {
   pni_step s = {.kind = PNI_STEP_EVAL};
-  pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
+  pni_attr *a = pni_attr_of(p->tape, note);
   s.u.eval.call = (pni_call){note->op, p->arg + note->first, note->nin, a};
-  s.u.eval.out = &p->tape->value.v[note->out].t;
-  s.u.eval.drawn = note->rng ? a : NULL;
+  s.u.eval.out = &p->tensor[note->out];
+  s.u.eval.drawn = pni_rng_of(p->tape, note) ? a : NULL;
   return s;
 }
 
@@ -265,11 +272,12 @@ static void add_steps(pn_plan *p, const pni_schedule *l) {
     if (!l->needed[i] || view || (l->group[i] >= 0 && l->group[i] != i)) continue;
     pni_step *s = &p->step[p->nstep++];
     if (rolled) rolled->u.roll.n++;
-    p->effects |= note->effect != NULL;
-    if (note->effect)
+    bool effect = pni_event_of(tape, note)->effect != NULL;
+    p->effects |= effect;
+    if (effect)
       *s = (pni_step){.kind = PNI_STEP_EFFECT, .u.effect.in = p->arg + note->first};
     else if (!note->op)
-      *s = (pni_step){.kind = PNI_STEP_DRAW, .u.draw.out = &tape->value.v[note->out].t};
+      *s = (pni_step){.kind = PNI_STEP_DRAW, .u.draw.out = &p->tensor[note->out]};
     else if (l->group[i] == i)
       *s = pni_group_step(p, l, (int)i, &member);
     else if (!fold_step(p, note, s))
@@ -286,7 +294,7 @@ static int64_t elements_of(const pn_plan *p, const pni_step *s) {
   if (s->kind == PNI_STEP_RUN) return s->u.run.n < LEAN ? s->u.run.n : LEAN;
   if (s->kind != PNI_STEP_FOLD && s->kind != PNI_STEP_PREPARED) return LEAN;
   const pni_note *note = &p->tape->note.v[s->note];
-  int64_t n = p->tape->value.v[note->out].t.numel;
+  int64_t n = p->tensor[note->out].numel;
   for (int k = 0; k < note->nin && n < LEAN; k++) n += p->arg[note->first + k] ? p->arg[note->first + k]->numel : 0;
   return n < LEAN ? n : LEAN;
 }
@@ -352,7 +360,7 @@ static pn_status schedule(pn_context *c, pn_plan *p) {
 pn_status pni_plan_settle(pn_context *c, pn_plan *p) {
   if (settle_values(c, p) || schedule(c, p)) return c->status;
   p->direct = p->nbound == 0;
-  for (int k = 0; k < p->nout; k++) p->direct &= pni_is_contiguous(&p->tape->value.v[p->out[k]].t);
+  for (int k = 0; k < p->nout; k++) p->direct &= pni_is_contiguous(&p->tensor[p->out[k]]);
   return PN_OK;
 }
 
@@ -371,7 +379,8 @@ static pn_status find_results(pn_context *c, pn_plan *p, pn_tensor *const *out) 
 static void destroy(pn_plan *p) {
   pn_context *c = p->ctx;
   const pni_tape *tape = p->tape;
-  pni_free(c, p->arg, (size_t)tape->edge.cap * sizeof *p->arg);
+  pni_free(c, p->arg, (size_t)tape->edge.n * sizeof *p->arg);
+  pni_free(c, p->tensor, (size_t)tape->value.n * sizeof *p->tensor);
   pni_free(c, p->storage, (size_t)tape->value.n * sizeof *p->storage);
   pni_free(c, p->step, (size_t)p->step_cap * sizeof *p->step);
   pni_free(c, p->nest, (size_t)(p->map_cap + 1) * sizeof *p->nest);

@@ -141,6 +141,7 @@ struct pn_plan {
   int32_t refs;
   pn_context *ctx;
   pni_tape *tape;
+  pn_tensor *tensor;    /* the values, with the memory that the plan gives them; NULL before it does */
   pni_storage *storage; /* one per value, for those with memory of their own */
   pn_tensor **arg;      /* one per edge */
   pni_step *step;

@@ -8,6 +8,8 @@
 
 pn_status pni_list_reserve(pn_context *c, void **v, int64_t n, int64_t *cap, int64_t more, size_t size) {
   if (n + more <= *cap) return PN_OK;
+  if (more > INT32_MAX - n)
+    return pni_fail(c, PN_NOMEM, "compile: the function does more than a plan can list (2^31 of a kind)");
   int64_t room = *cap ? 2 * *cap : 64;
   while (room < n + more) room *= 2;
   void *fresh = pni_alloc_array(c, room, size);
@@ -31,16 +33,18 @@ bool pni_record_made(const pn_context *c, const pn_tensor *t) {
   return tape_of(c)->value.v[place(t)].kind != PNI_VALUE_OUTSIDE;
 }
 
-/* A new value with t's geometry; room was made. */
+/* A new value with t's geometry; -1 with the reason in c. */
 static int add_value(pn_context *c, pni_tape *tape, pn_tensor *t, int kind) {
+  pni_geometry g = pni_geometry_from(t);
+  int geometry = pni_tape_geometry(c, tape, &g);
+  if (geometry < 0 || PNI_RESERVE(c, tape->value, 1)) return -1;
+  if (tape->examples) {
+    if (PNI_RESERVE(c, tape->slot, 1)) return -1;
+    tape->slot.v[tape->slot.n++] = t->slot;
+  }
   int at = (int)tape->value.n++;
   bool varies = pni_varies(c, t);
-  pni_value *v = &tape->value.v[at];
-  v->t = *t; /* with its slot in a capture around this one */
-  v->kind = kind;
-  v->base = at;
-  v->outside = NULL;
-  v->move = 0;
+  tape->value.v[at] = (pni_value){.offset = t->offset, .geometry = geometry, .base = at, .kind = kind};
   t->slot = slot_of(c, at, kind == PNI_VALUE_OUTSIDE && !varies);
   return at;
 }
@@ -68,26 +72,32 @@ static pn_status check_outside(pn_context *c, const pn_tensor *t) {
 
 int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t) {
   if (pni_has_slot(c, t)) return place(t);
-  if (check_outside(c, t) || PNI_RESERVE(c, tape->value, 1)) return -1;
-  int at = add_value(c, tape, t, PNI_VALUE_OUTSIDE);
-  tape->value.v[at].outside = pn_tensor_ref(t);
+  int at = check_outside(c, t) ? -1 : add_value(c, tape, t, PNI_VALUE_OUTSIDE);
+  if (at >= 0) tape->value.v[at].outside = pn_tensor_ref(t);
   return at;
 }
 
-/* Notes something with n inputs; the caller fills in what it is. NULL with the reason in c. */
-static pni_note *add_note(pn_context *c, pni_tape *tape, int n, pn_tensor *const *in) {
-  if (PNI_RESERVE(c, tape->note, 1) || PNI_RESERVE(c, tape->edge, n) || PNI_RESERVE(c, tape->value, 1)) return NULL;
+/* Notes something with n inputs, and its result y of that kind unless it is NULL. NULL with the reason in c. */
+static pni_note *add_note(pn_context *c, pni_tape *tape, int n, pn_tensor *const *in, pn_tensor *y, int kind) {
+  if (PNI_RESERVE(c, tape->note, 1) || PNI_RESERVE(c, tape->edge, n)) return NULL;
   int64_t first = tape->edge.n;
   for (int k = 0; k < n; k++) {
     int at = in[k] ? pni_tape_value(c, tape, in[k]) : -1;
     if (pni_failed(c)) return NULL;
     tape->edge.v[first + k] = at;
   }
-  if (PNI_RESERVE(c, tape->value, 1)) return NULL; /* of the result */
+  int out = y ? add_value(c, tape, y, kind) : -1;
+  if (y && out < 0) return NULL;
   tape->edge.n += n;
   pni_note *note = &tape->note.v[tape->note.n++];
-  *note = (pni_note){.attr = -1, .first = first, .nin = n, .out = -1};
+  *note = (pni_note){.attr = -1, .first = first, .nin = n, .out = out, .event = -1};
   return note;
+}
+
+/* The note is of this event, for which room was made. */
+static void add_event(pni_tape *tape, pni_note *note, const pni_event *e) {
+  note->event = (int)tape->event.n;
+  tape->event.v[tape->event.n++] = *e;
 }
 
 pn_status pni_tape_check_draws(pn_context *c, const pni_tape *tape, const char *where) {
@@ -112,13 +122,9 @@ static pn_status drawn(pn_context *c, pn_tensor *t, pn_rng *rng, const pni_draw 
   pni_tape *tape = tape_of(c);
   tape->reservations++;
   if (pni_tape_check_draws(c, tape, "this one")) return c->status;
-  pni_note *note = add_note(c, tape, 0, NULL);
-  if (!note) return c->status;
-  note->out = add_value(c, tape, t, PNI_VALUE_OWN);
-  note->rng = pni_rng_ref(rng);
-  note->positions = c->drawn_positions;
-  note->draw = *d;
-  return PN_OK;
+  pni_note *note = PNI_RESERVE(c, tape->event, 1) ? NULL : add_note(c, tape, 0, NULL, t, PNI_VALUE_OWN);
+  if (note) add_event(tape, note, &(pni_event){.rng = pni_rng_ref(rng), .positions = c->drawn_positions, .draw = *d});
+  return c->status;
 }
 
 pn_status pni_record_refuses(pn_context *c, const pni_call *call) {
@@ -132,15 +138,6 @@ pn_status pni_record_refuses(pn_context *c, const pni_call *call) {
                     "compile: the shape of %s's result depends on values that differ from call to call (weigh with a "
                     "mask, or choose with where)",
                     call->op->name);
-  return PN_OK;
-}
-
-static pn_status copy_attr(pn_context *c, pni_tape *tape, const pni_attr *a, int64_t *at) {
-  int64_t words = (int64_t)(offsetof(pni_attr, i) / sizeof(int64_t)) + a->ni;
-  if (PNI_RESERVE(c, tape->word, words)) return c->status;
-  *at = tape->word.n;
-  memcpy(tape->word.v + *at, a, (size_t)words * sizeof(int64_t));
-  tape->word.n += words;
   return PN_OK;
 }
 
@@ -169,26 +166,23 @@ pn_status pni_record_apply(pn_context *c, const pni_call *call, pn_tensor *y) {
     y->slot = 0;
     return PN_OK;
   }
-  int64_t attr = -1;
-  if (copy_attr(c, tape, call->attr, &attr)) return c->status;
-  pni_note *note = add_note(c, tape, call->nin, call->in);
+  int64_t attr = pni_tape_attr(c, tape, call->attr);
+  bool draws = (call->op->flags & PNI_OP_DRAW) != 0, view = call->op->view && y->storage == call->in[0]->storage;
+  if (attr < 0 || (draws && PNI_RESERVE(c, tape->event, 1))) return c->status;
+  pni_note *note = add_note(c, tape, call->nin, call->in, y, view ? PNI_VALUE_VIEW : PNI_VALUE_OWN);
   if (!note || (tape->examples && note_graph(c, tape, call, note))) return c->status;
-  bool view = call->op->view && y->storage == call->in[0]->storage;
   note->op = call->op;
   note->attr = attr;
-  note->out = add_value(c, tape, y, view ? PNI_VALUE_VIEW : PNI_VALUE_OWN);
   if (view) tape->value.v[note->out].base = tape->value.v[tape->edge.v[note->first]].base;
-  if (!(call->op->flags & PNI_OP_DRAW)) return PN_OK;
-  note->rng = pni_rng_ref(c->drawn_from);
-  note->positions = c->drawn_positions;
+  if (draws) add_event(tape, note, &(pni_event){.rng = pni_rng_ref(c->drawn_from), .positions = c->drawn_positions});
   return PN_OK;
 }
 
 pn_status pni_record_effect(pn_context *c, const pni_effect *effect, void *object, int n, pn_tensor *const *in) {
-  pni_note *note = add_note(c, tape_of(c), n, in);
+  pni_tape *tape = tape_of(c);
+  pni_note *note = PNI_RESERVE(c, tape->event, 1) ? NULL : add_note(c, tape, n, in, NULL, 0);
   if (!note) return c->status;
-  note->effect = effect;
-  note->object = object;
+  add_event(tape, note, &(pni_event){.effect = effect, .object = object});
   effect->retain(object);
   return PN_OK;
 }
@@ -205,9 +199,9 @@ pn_status pni_record_check_instead(pn_context *c, const pn_tensor *t, int n, pn_
     if (!note->op || !(note->op->flags & PNI_OP_CHECK) || note->nin != 1 || tape->edge.v[note->first] != v) continue;
     note->spare = true;
     const pni_op *op = note->op;
-    pni_attr attr;
-    memcpy(&attr, tape->word.v + note->attr, offsetof(pni_attr, i));
-    memcpy(attr.i, ((pni_attr *)(void *)(tape->word.v + note->attr))->i, (size_t)attr.ni * sizeof *attr.i);
+    const pni_attr *old = pni_attr_of(tape, note);
+    pni_attr attr = {.ni = old->ni, .r = {old->r[0], old->r[1]}};
+    memcpy(attr.i, old->i, (size_t)attr.ni * sizeof *attr.i);
     for (int k = 0; k < n; k++)
       if (!pni_apply1(c, op, instead[k], &attr)) return c->status;
   }
@@ -224,16 +218,21 @@ static void examples_free(pn_context *c, pni_examples *e, int n) {
 void pni_tape_free(pn_context *c, pni_tape *tape) {
   examples_free(c, tape->examples, tape->ninput);
   for (int64_t i = 0; i < tape->value.n; i++) pn_tensor_unref(tape->value.v[i].outside);
-  for (int64_t i = 0; i < tape->note.n; i++) {
-    const pni_note *note = &tape->note.v[i];
-    if (note->effect) note->effect->release(note->object);
-    pn_rng_free(note->rng);
+  for (int64_t i = 0; i < tape->event.n; i++) {
+    const pni_event *e = &tape->event.v[i];
+    if (e->effect) e->effect->release(e->object);
+    pn_rng_free(e->rng);
   }
   pni_free(c, tape->value.v, (size_t)tape->value.cap * sizeof *tape->value.v);
   pni_free(c, tape->note.v, (size_t)tape->note.cap * sizeof *tape->note.v);
   pni_free(c, tape->edge.v, (size_t)tape->edge.cap * sizeof *tape->edge.v);
   pni_free(c, tape->cut.v, (size_t)tape->cut.cap * sizeof *tape->cut.v);
+  pni_free(c, tape->slot.v, (size_t)tape->slot.cap * sizeof *tape->slot.v);
+  pni_free(c, tape->event.v, (size_t)tape->event.cap * sizeof *tape->event.v);
   pni_free(c, tape->word.v, (size_t)tape->word.cap * sizeof *tape->word.v);
+  pni_free(c, tape->geometry.v, (size_t)tape->geometry.cap * sizeof *tape->geometry.v);
+  pni_table_free(c, &tape->word_table);
+  pni_table_free(c, &tape->geometry_table);
   pni_free(c, tape->roll.v, (size_t)tape->roll.cap * sizeof *tape->roll.v);
   pni_free(c, tape, sizeof *tape);
 }
@@ -250,15 +249,14 @@ static pn_tensor *stand_in(pn_context *c, pni_tape *tape, int k, const pn_tensor
   pn_tensor *d = pni_contiguous(c, t);
   pn_tensor *s = d ? pni_scoped(c, pni_tensor_alias(c, d)) : NULL;
   pn_tensor_unref(d);
-  if (!s || PNI_RESERVE(c, tape->value, 1)) return NULL;
-  add_value(c, tape, s, PNI_VALUE_INPUT);
+  if (!s || add_value(c, tape, s, PNI_VALUE_INPUT) < 0) return NULL;
   s->flags |= t->flags & PNI_REQUIRES_GRAD;
   return s;
 }
 
 void pni_capture_leave(pn_context *c, const pni_tape *tape) {
   for (int64_t i = 0; tape->examples && i < tape->value.n; i++) /* the capture around it goes on with them */
-    if (tape->value.v[i].outside) tape->value.v[i].outside->slot = tape->value.v[i].t.slot;
+    if (tape->value.v[i].outside) tape->value.v[i].outside->slot = tape->slot.v[i];
   c->recorder = tape->outer;
   if (tape->outer) c->captures = tape->outer_capture;
 }

@@ -31,7 +31,7 @@ static bool is_view(const pni_tape *tape, const pni_note *note) {
 
 /* Is the note needed for what is marked, for an effect, a draw or a check? Then so is what it reads. */
 static bool mark_needed(const pni_tape *tape, const pni_note *note, uint8_t *used) {
-  if (note->op && !note->rng && !(note->op->flags & PNI_OP_CHECK) && !used[note->out]) return false;
+  if (note->op && !pni_rng_of(tape, note) && !(note->op->flags & PNI_OP_CHECK) && !used[note->out]) return false;
   for (int k = 0; k < note->nin; k++)
     if (tape->edge.v[note->first + k] >= 0) used[tape->edge.v[note->first + k]] = 1;
   return true;
@@ -42,29 +42,20 @@ static uint64_t mix(uint64_t h, uint64_t x) {
   return h ^ h >> 29;
 }
 
-static uint64_t mix_shape(uint64_t h, const pn_tensor *t) {
-  h = mix(h, (uint64_t)t->dtype << 8 | (uint64_t)t->ndim);
-  for (int i = 0; i < t->ndim; i++) h = mix(mix(h, (uint64_t)t->shape[i]), (uint64_t)t->stride[i]);
-  return h;
-}
-
 /* Numbers of the attribute before which a draw's place in its generator stands. */
 static int first_number(const pni_note *note) { return note->op && note->op->flags & PNI_OP_DRAW ? 2 : 0; }
 
-static const pni_attr *attr_of(const pni_tape *tape, const pni_note *note) {
-  return (const pni_attr *)(const void *)(tape->word.v + note->attr);
-}
-
 static uint64_t hash_of(const pni_tape *tape, const pni_note *note) {
-  uint64_t h = mix(mix((uint64_t)note->nin, (uint64_t)(uintptr_t)note->op), note->positions);
-  h = mix(h, (uint64_t)(uintptr_t)note->rng);
-  for (int i = first_number(note); note->op && i < attr_of(tape, note)->ni; i++)
-    h = mix(h, (uint64_t)attr_of(tape, note)->i[i]);
+  const pni_event *e = pni_event_of(tape, note);
+  const pni_attr *a = pni_attr_of(tape, note);
+  uint64_t h = mix(mix((uint64_t)note->nin, (uint64_t)(uintptr_t)note->op), e->positions);
+  h = mix(h, (uint64_t)(uintptr_t)e->rng);
+  for (int i = first_number(note); note->op && i < a->ni; i++) h = mix(h, (uint64_t)a->i[i]);
   for (int k = 0; k < note->nin; k++) {
     int v = tape->edge.v[note->first + k];
-    h = v < 0 ? mix(h, 1) : mix_shape(h, &tape->value.v[v].t);
+    h = mix(h, v < 0 ? UINT64_MAX : (uint64_t)tape->value.v[v].geometry);
   }
-  return mix_shape(h, &tape->value.v[note->out].t);
+  return mix(h, (uint64_t)tape->value.v[note->out].geometry);
 }
 
 static void write_line(pni_line *l, int nout, const int *out, uint8_t *used) {
@@ -79,7 +70,7 @@ static void write_line(pni_line *l, int nout, const int *out, uint8_t *used) {
   for (int i = 0; i < l->n; i++) {
     const pni_note *note = &tape->note.v[l->note[i]];
     l->section[i] = -1;
-    l->hash[i] = note->effect ? 0 : hash_of(tape, note) | 1;
+    l->hash[i] = pni_event_of(tape, note)->effect ? 0 : hash_of(tape, note) | 1;
     if (note->out >= 0) l->maker[note->out] = i;
   }
 }
@@ -105,18 +96,19 @@ static pn_status link_same(pn_context *c, pni_line *l) {
 
 pni_whereabouts pni_find_value(const pni_line *l, const pni_section *own, int v) {
   const pni_value *x = &l->tape->value.v[v], *base = &l->tape->value.v[x->base];
-  if (base->kind == PNI_VALUE_OUTSIDE) return (pni_whereabouts){base->outside->storage, x->t.offset};
+  if (base->kind == PNI_VALUE_OUTSIDE) return (pni_whereabouts){base->outside->storage, x->offset};
   int q = l->maker[x->base];
   const pni_section *s = q < 0                    ? NULL
                          : own && q >= own->begin ? own
                          : l->section[q] >= 0     ? &l->sections.v[l->section[q]]
                                                   : NULL;
-  if (!s) return (pni_whereabouts){base, x->t.offset};
+  if (!s) return (pni_whereabouts){base, x->offset};
   int turn = (q - s->begin) / s->period, m = (q - s->begin) % s->period;
-  return (pni_whereabouts){&l->note[s->begin + m], turn * base->t.numel + x->t.offset - base->t.offset};
+  int64_t numel = l->tape->geometry.v[base->geometry].numel;
+  return (pni_whereabouts){&l->note[s->begin + m], turn * numel + x->offset - base->offset};
 }
 
-int64_t pni_extent(const pn_tensor *t) {
+int64_t pni_extent(const pni_geometry *t) {
   int64_t n = 1;
   for (int i = 0; i < t->ndim; i++) {
     if (t->stride[i] < 0) return -1;
@@ -127,42 +119,39 @@ int64_t pni_extent(const pn_tensor *t) {
 
 bool pni_is_loose(const pni_tape *tape, int v) {
   const pni_value *x = &tape->value.v[v];
-  int64_t extent = pni_extent(&x->t);
+  const pni_geometry *g = pni_geometry_of(tape, v);
+  int64_t extent = pni_extent(g);
   return x->kind == PNI_VALUE_OUTSIDE && x->outside->storage->version == 0 && !x->outside->storage->cargo &&
-         extent > 0 && extent <= x->t.numel;
+         extent > 0 && extent <= g->numel;
 }
 
 /* ---- sections ---- */
 
-static bool same_geometry(const pn_tensor *a, const pn_tensor *b) {
-  size_t axes = (size_t)a->ndim * sizeof *a->shape;
-  return a->dtype == b->dtype && a->ndim == b->ndim && memcmp(a->shape, b->shape, axes) == 0 &&
-         memcmp(a->stride, b->stride, axes) == 0;
-}
-
 static bool same_attr(const pni_tape *tape, const pni_note *a, const pni_note *b) {
-  if (!a->op) return true;
-  const pni_attr *x = attr_of(tape, a), *y = attr_of(tape, b);
   int from = first_number(a);
+  if (a->attr == b->attr || !from) return a->attr == b->attr;
+  const pni_attr *x = pni_attr_of(tape, a), *y = pni_attr_of(tape, b);
   return x->ni == y->ni && memcmp(x->r, y->r, sizeof x->r) == 0 &&
          (x->ni <= from || memcmp(x->i + from, y->i + from, (size_t)(x->ni - from) * sizeof *x->i) == 0);
 }
 
-static bool same_draw(const pni_draw *a, const pni_draw *b) {
-  return a->kind == b->kind && a->permutation == b->permutation && a->low == b->low && a->high == b->high;
+static bool same_event(const pni_event *a, const pni_event *b) {
+  const pni_draw *x = &a->draw, *y = &b->draw;
+  return a->rng == b->rng && a->positions == b->positions && x->kind == y->kind && x->permutation == y->permutation &&
+         x->low == y->low && x->high == y->high;
 }
 
 /* Do two notes do the same to operands of the same shapes? */
 static bool same(const pni_line *l, int p, int q) {
   const pni_tape *tape = l->tape;
   const pni_note *a = &tape->note.v[l->note[p]], *b = &tape->note.v[l->note[q]];
-  if (l->hash[p] != l->hash[q] || !l->hash[p] || a->op != b->op || a->nin != b->nin || a->rng != b->rng ||
-      a->positions != b->positions || !same_attr(tape, a, b) || !same_draw(&a->draw, &b->draw) ||
-      !same_geometry(&tape->value.v[a->out].t, &tape->value.v[b->out].t))
+  if (l->hash[p] != l->hash[q] || !l->hash[p] || a->op != b->op || a->nin != b->nin || !same_attr(tape, a, b) ||
+      !same_event(pni_event_of(tape, a), pni_event_of(tape, b)) ||
+      tape->value.v[a->out].geometry != tape->value.v[b->out].geometry)
     return false;
   for (int k = 0; k < a->nin; k++) {
     int x = tape->edge.v[a->first + k], y = tape->edge.v[b->first + k];
-    if (x < 0 || y < 0 ? x != y : !same_geometry(&tape->value.v[x].t, &tape->value.v[y].t)) return false;
+    if (x < 0 || y < 0 ? x != y : tape->value.v[x].geometry != tape->value.v[y].geometry) return false;
   }
   return true;
 }

@@ -41,32 +41,45 @@ bool pni_record_made(const pn_context *c, const pn_tensor *t);
  * of it. */
 enum { PNI_VALUE_INPUT, PNI_VALUE_OUTSIDE, PNI_VALUE_OWN, PNI_VALUE_VIEW, PNI_VALUE_ARRAY, PNI_VALUE_PART };
 
-/* A tensor: its geometry, and whose memory it uses. */
+/* What tensors of one shape have in common; on a tape it stands once (interned.c). */
+typedef struct pni_geometry {
+  int dtype, ndim;
+  int64_t numel;
+  int64_t shape[PN_MAX_DIMS], stride[PN_MAX_DIMS]; /* 0 beyond ndim */
+} pni_geometry;
+
+/* A tensor: its geometry, and whose memory it uses. A long capture has millions of them: they are kept small. */
 typedef struct pni_value {
-  pn_tensor t;        /* a copy; the plan gives it a storage of its own */
-  int kind;           /* PNI_VALUE_... */
-  int base;           /* the value whose memory it uses: itself unless a view or part */
   pn_tensor *outside; /* of PNI_VALUE_OUTSIDE: constant or parameter, a reference is ours */
-  int bound;          /* its number among the plan's bound values, or PNI_PLACED or PNI_UNREAD */
+  int64_t offset;     /* of the first element, in elements of the base's memory */
   int64_t move;       /* elements by which it is further on at the next turn of the roll that uses it */
+  int geometry;       /* its number */
+  int base;           /* the value whose memory it uses: itself unless a view or part */
+  int kind;           /* PNI_VALUE_... */
+  int bound;          /* its number among the plan's bound values, or PNI_PLACED or PNI_UNREAD */
 } pni_value;
 
 /* Of a value that is not bound: it has a place in the arena, or (an input) no step reads it. */
 enum { PNI_PLACED = -1, PNI_UNREAD = -2 };
 
-/* What happened, in order. */
-typedef struct pni_note {
-  const pni_op *op;         /* NULL: a draw or an effect */
-  const pni_effect *effect; /* NULL: a draw or an operation */
+/* What few notes have: an effect or a draw. */
+typedef struct pni_event {
+  const pni_effect *effect; /* NULL: a draw */
   void *object;             /* of the effect, a reference is ours */
-  int64_t attr;             /* first of the attribute's words, -1: none */
-  int64_t first;            /* of its inputs in `edge` */
-  int nin, out;             /* out -1: an effect */
   pn_rng *rng;              /* what it draws from, a reference is ours, or NULL */
   uint64_t positions;
   pni_draw draw;
-  bool cut;   /* of a capture of examples: the result has no graph */
-  bool spare; /* a check that is made only if its input is needed anyway */
+} pni_event;
+
+/* What happened, in order. */
+typedef struct pni_note {
+  const pni_op *op; /* NULL: a draw or an effect */
+  int64_t attr;     /* first of the attribute's words, -1: none; notes may share them */
+  int64_t first;    /* of its inputs in `edge` */
+  int nin, out;     /* out -1: an effect */
+  int event;        /* its number, -1: none */
+  bool cut;         /* of a capture of examples: the result has no graph */
+  bool spare;       /* a check that is made only if its input is needed anyway */
 } pni_note;
 
 /* Notes that are done `turns` times, one after another. */
@@ -82,6 +95,17 @@ typedef struct pni_roll {
     int64_t n, cap;                                                                                                    \
   }
 
+/* Numbers found by what they stand for: an open table. */
+typedef struct pni_place {
+  uint32_t hash;
+  int at; /* the number and 1; 0: free */
+} pni_place;
+
+typedef struct pni_table {
+  pni_place *v;
+  int64_t n, room;
+} pni_table;
+
 /* What a capture of one example stands for (vmap/vmap.c): the batch that it will be done for. One block of memory. */
 typedef struct pni_examples {
   size_t bytes;
@@ -96,14 +120,18 @@ typedef struct pni_tape {
   PNI_LIST(pni_note) note;
   PNI_LIST(int) edge;      /* inputs of the notes: values, -1 for none */
   PNI_LIST(uint8_t) cut;   /* with examples, one per edge: the input was given without its graph */
-  PNI_LIST(int64_t) word;  /* attributes */
-  PNI_LIST(pni_roll) roll; /* in order; none while the capture goes on */
-  int ninput;              /* the first values are the inputs */
-  uint64_t reservations;   /* of generators before the capture, and those that were recorded since */
-  pni_recorder *outer;     /* the capture within which this one was begun, or NULL */
-  uint32_t outer_capture;  /* its number */
-  const char *inner;       /* begun by pni_capture_enter: where a tensor must not come from, in words; else NULL */
-  pni_examples *examples;  /* of pni_capture_examples, else NULL */
+  PNI_LIST(uint64_t) slot; /* with examples, one per value: the slot of its tensor in the capture around this one */
+  PNI_LIST(pni_event) event;
+  PNI_LIST(int64_t) word; /* attributes */
+  PNI_LIST(pni_geometry) geometry;
+  pni_table word_table, geometry_table; /* where attributes and geometries are */
+  PNI_LIST(pni_roll) roll;              /* in order; none while the capture goes on */
+  int ninput;                           /* the first values are the inputs */
+  uint64_t reservations;                /* of generators before the capture, and those that were recorded since */
+  pni_recorder *outer;                  /* the capture within which this one was begun, or NULL */
+  uint32_t outer_capture;               /* its number */
+  const char *inner;      /* begun by pni_capture_enter: where a tensor must not come from, in words; else NULL */
+  pni_examples *examples; /* of pni_capture_examples, else NULL */
 } pni_tape;
 
 /* A capture that may stand within another, for a function that becomes a part of an operation: in[k] may depend on
@@ -126,7 +154,27 @@ void pni_capture_leave(pn_context *c, const pni_tape *tape);
 
 /* The value that t is on the tape, made if it is new; -1 with the reason in c. */
 int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t);
-/* Makes room for `more` items in a list. */
+static inline const pni_geometry *pni_geometry_of(const pni_tape *tape, int64_t value) {
+  return &tape->geometry.v[tape->value.v[value].geometry];
+}
+static inline pni_attr *pni_attr_of(const pni_tape *tape, const pni_note *note) {
+  return note->attr < 0 ? NULL : (pni_attr *)(void *)(tape->word.v + note->attr);
+}
+/* Of a note without an event: one that is nothing. */
+const pni_event *pni_event_of(const pni_tape *tape, const pni_note *note);
+static inline const pn_rng *pni_rng_of(const pni_tape *tape, const pni_note *note) {
+  return pni_event_of(tape, note)->rng;
+}
+
+/* ---- interned.c ---- */
+
+/* The number of a geometry, and the first word of an attribute, added if they are new; -1 with the reason in c. */
+int pni_tape_geometry(pn_context *c, pni_tape *tape, const pni_geometry *g);
+int64_t pni_tape_attr(pn_context *c, pni_tape *tape, const pni_attr *a);
+pni_geometry pni_geometry_from(const pn_tensor *t);
+void pni_table_free(pn_context *c, pni_table *t);
+
+/* Makes room for `more` items in a list, which may have as many as an int counts. */
 pn_status pni_list_reserve(pn_context *c, void **v, int64_t n, int64_t *cap, int64_t more, size_t size);
 #define PNI_RESERVE(c, l, more) pni_list_reserve(c, (void **)&(l).v, (l).n, &(l).cap, more, sizeof *(l).v)
 /* Fails if random numbers were drawn that nobody noted: they would be drawn at the capture and never again. */

@@ -16,11 +16,13 @@ typedef struct {
   int *array; /* by place in the line, of a section's first turn: the array of its results, or -1 */
 } writer;
 
-/* A new value; its number, or -1. An outside tensor gets another reference. */
-static int add_value(writer *w, const pni_value *v) {
-  if (PNI_RESERVE(w->c, w->to->value, 1)) return -1;
+/* A new value, whose geometry is g; its number, or -1. An outside tensor gets another reference. */
+static int add_value(writer *w, const pni_value *v, const pni_geometry *g) {
+  int geometry = pni_tape_geometry(w->c, w->to, g);
+  if (geometry < 0 || PNI_RESERVE(w->c, w->to->value, 1)) return -1;
   int at = (int)w->to->value.n++;
   w->to->value.v[at] = *v;
+  w->to->value.v[at].geometry = geometry;
   if (v->outside) pn_tensor_ref(v->outside);
   if (v->base < 0) w->to->value.v[at].base = at;
   return at;
@@ -44,24 +46,20 @@ static int array_place(const writer *w, int v) {
 static int array_at(writer *w, int place) {
   if (w->array[place] >= 0) return w->array[place];
   const pni_section *s = section_of(w->l, place);
-  const pn_tensor *t = &w->old->value.v[w->old->note.v[w->l->note[place]].out].t;
-  pni_value all = {.kind = PNI_VALUE_ARRAY, .base = -1};
-  all.t.ctx = w->c;
-  all.t.dtype = t->dtype;
-  all.t.ndim = 1;
-  all.t.shape[0] = all.t.numel = s->turns * t->numel;
-  all.t.stride[0] = 1;
-  return w->array[place] = add_value(w, &all);
+  const pni_geometry *one = pni_geometry_of(w->old, w->old->note.v[w->l->note[place]].out);
+  pni_geometry all = {.dtype = one->dtype, .ndim = 1, .numel = s->turns * one->numel, .stride = {1}};
+  all.shape[0] = all.numel;
+  return w->array[place] = add_value(w, &(pni_value){.kind = PNI_VALUE_ARRAY, .base = -1}, &all);
 }
 
-/* Value v of the old tape, as a view or part of the array at `place`. */
-static int in_array(writer *w, int v, int place, int kind, int64_t move) {
+/* Value v of the old tape, but of geometry g, as a view or part of the array at `place`. */
+static int in_array(writer *w, int v, const pni_geometry *g, int place, int kind, int64_t move) {
   pni_value x = w->old->value.v[v];
   x.kind = kind;
   x.base = array_at(w, place);
-  x.t.offset = pni_find_value(w->l, NULL, v).at;
+  x.offset = pni_find_value(w->l, NULL, v).at;
   x.move = move;
-  return x.base < 0 ? -1 : add_value(w, &x);
+  return x.base < 0 ? -1 : add_value(w, &x, g);
 }
 
 /* ---- values ---- */
@@ -71,18 +69,20 @@ static int keep(writer *w, int v) {
   if (v < 0 || w->known[v] >= 0) return v < 0 ? -1 : w->known[v];
   pni_value x = w->old->value.v[v];
   int place = array_place(w, v);
-  if (place >= 0) return w->known[v] = in_array(w, v, place, PNI_VALUE_VIEW, 0);
+  const pni_geometry *g = pni_geometry_of(w->old, v);
+  if (place >= 0) return w->known[v] = in_array(w, v, g, place, PNI_VALUE_VIEW, 0);
   bool own = x.base == v;
   x.base = own ? -1 : keep(w, x.base);
   if (!own && x.base < 0) return -1;
-  return w->known[v] = add_value(w, &x);
+  return w->known[v] = add_value(w, &x, g);
 }
 
 /* The constants that operand k of note m has at the turns after those that are peeled, in one tensor (new), or NULL
  * with *alike where all are the same. */
 static pn_tensor *join(writer *w, const pni_section *s, int m, int k, bool *alike) {
-  const pn_tensor *first = w->old->value.v[pni_turn_operand(w->l, s, s->peel, m, k)].outside;
-  int64_t n = pni_extent(first);
+  int v = pni_turn_operand(w->l, s, s->peel, m, k);
+  const pn_tensor *first = w->old->value.v[v].outside;
+  int64_t n = pni_extent(pni_geometry_of(w->old, v));
   size_t bytes = (size_t)n * pni_itemsize(first);
   *alike = true;
   for (int64_t turn = s->peel + 1; turn < s->turns && *alike; turn++) {
@@ -104,14 +104,15 @@ static int joined(writer *w, const pni_section *s, int m, int k) {
   pn_tensor *all = join(w, s, m, k, &alike);
   if (alike) return keep(w, v);
   if (!all) return -1;
-  pni_value whole = {.t = *all, .kind = PNI_VALUE_OUTSIDE, .base = -1, .outside = all}, x = w->old->value.v[v];
+  const pni_geometry *one = pni_geometry_of(w->old, v), g = pni_geometry_from(all);
+  pni_value whole = {.kind = PNI_VALUE_OUTSIDE, .base = -1, .outside = all}, x = w->old->value.v[v];
   x.kind = PNI_VALUE_VIEW;
-  x.base = add_value(w, &whole);
+  x.base = add_value(w, &whole, &g);
   x.outside = NULL;
-  x.t.offset = 0;
-  x.move = pni_extent(&x.t);
+  x.offset = 0;
+  x.move = pni_extent(one);
   pn_tensor_unref(all);
-  return x.base < 0 ? -1 : add_value(w, &x);
+  return x.base < 0 ? -1 : add_value(w, &x, one);
 }
 
 /* Operand k of note m of a section as the first turn of the roll reads it. */
@@ -123,13 +124,14 @@ static int operand(writer *w, const pni_section *s, int m, int k) {
   if (a.of != b.of) return joined(w, s, m, k);
   int place = array_place(w, v);
   if (a.at == b.at || (place < 0 && w->l->maker[w->old->value.v[v].base] >= s->begin)) return keep(w, v);
-  if (place >= 0) return in_array(w, v, place, PNI_VALUE_VIEW, b.at - a.at);
+  const pni_geometry *g = pni_geometry_of(w->old, v);
+  if (place >= 0) return in_array(w, v, g, place, PNI_VALUE_VIEW, b.at - a.at);
   pni_value x = w->old->value.v[v];
   x.kind = PNI_VALUE_VIEW;
   x.base = keep(w, x.base);
   x.outside = NULL;
   x.move = b.at - a.at;
-  return x.base < 0 ? -1 : add_value(w, &x);
+  return x.base < 0 ? -1 : add_value(w, &x, g);
 }
 
 /* ---- notes ---- */
@@ -138,22 +140,20 @@ static int operand(writer *w, const pni_section *s, int m, int k) {
 static pni_note *add_note(writer *w, int place) {
   const pni_note *old = &w->old->note.v[w->l->note[place]];
   pni_tape *to = w->to;
-  int64_t words = 0;
-  if (old->attr >= 0)
-    words = (int64_t)(offsetof(pni_attr, i) / sizeof(int64_t)) +
-            ((const pni_attr *)(const void *)(w->old->word.v + old->attr))->ni;
-  if (PNI_RESERVE(w->c, to->note, 1) || PNI_RESERVE(w->c, to->edge, old->nin) || PNI_RESERVE(w->c, to->word, words))
+  int64_t attr = old->attr < 0 ? -1 : pni_tape_attr(w->c, to, pni_attr_of(w->old, old));
+  if (pni_failed(w->c) || PNI_RESERVE(w->c, to->note, 1) || PNI_RESERVE(w->c, to->edge, old->nin) ||
+      PNI_RESERVE(w->c, to->event, 1))
     return NULL;
   pni_note *note = &to->note.v[to->note.n++];
   *note = *old;
-  if (note->effect) note->effect->retain(note->object);
-  if (note->rng) pni_rng_ref(note->rng);
+  note->attr = attr;
   note->first = to->edge.n;
-  if (old->attr >= 0) {
-    note->attr = to->word.n;
-    memcpy(to->word.v + to->word.n, w->old->word.v + old->attr, (size_t)words * sizeof *to->word.v);
-    to->word.n += words;
-  }
+  if (old->event < 0) return note;
+  note->event = (int)to->event.n;
+  pni_event *e = &to->event.v[to->event.n++];
+  *e = w->old->event.v[old->event];
+  if (e->effect) e->effect->retain(e->object);
+  if (e->rng) pni_rng_ref(e->rng);
   return note;
 }
 
@@ -161,13 +161,13 @@ static pni_note *add_note(writer *w, int place) {
  * of one element each, else without gaps. */
 static int run_of(const writer *w, const pni_note *old, int k) {
   const int *v = w->old->edge.v + old->first;
-  const pn_tensor *t = &w->old->value.v[v[k]].t;
+  const pni_geometry *t = pni_geometry_of(w->old, v[k]);
   int n = 1;
   if (t->ndim != 1 || k + 1 == old->nin) return 1;
   pni_whereabouts a = pni_find_value(w->l, NULL, v[k]), b = pni_find_value(w->l, NULL, v[k + 1]);
   if (t->shape[0] != 1 && (t->stride[0] != 1 || b.at - a.at != t->shape[0])) return 1;
   for (; k + n < old->nin; n++) {
-    const pn_tensor *next = &w->old->value.v[v[k + n]].t;
+    const pni_geometry *next = pni_geometry_of(w->old, v[k + n]);
     pni_whereabouts now = pni_find_value(w->l, NULL, v[k + n]);
     if (next->ndim != 1 || next->shape[0] != t->shape[0] || next->stride[0] != t->stride[0] || now.of != a.of ||
         now.at - a.at != n * (b.at - a.at))
@@ -180,13 +180,11 @@ static int run_of(const writer *w, const pni_note *old, int k) {
 static int operands_as_one(writer *w, const pni_note *old, int k, int n) {
   int v = w->old->edge.v[old->first + k], place = array_place(w, v);
   int64_t step = pni_find_value(w->l, NULL, w->old->edge.v[old->first + k + 1]).at - pni_find_value(w->l, NULL, v).at;
-  int all = in_array(w, v, place, PNI_VALUE_VIEW, 0);
-  if (all < 0) return -1;
-  pn_tensor *t = &w->to->value.v[all].t;
-  if (t->shape[0] == 1) t->stride[0] = step;
-  t->shape[0] *= n;
-  t->numel *= n;
-  return all;
+  pni_geometry all = *pni_geometry_of(w->old, v);
+  if (all.shape[0] == 1) all.stride[0] = step;
+  all.shape[0] *= n;
+  all.numel *= n;
+  return in_array(w, v, &all, place, PNI_VALUE_VIEW, 0);
 }
 
 /* Operands of a note outside of rolls. */
@@ -216,8 +214,8 @@ static pn_status write_note(writer *w, int place, const pni_section *s, bool rol
   }
   if (!note || old->out < 0) return w->c->status;
   int array = array_place(w, old->out);
-  int64_t move = roll ? w->old->value.v[old->out].t.numel : 0;
-  int out = array < 0 ? keep(w, old->out) : in_array(w, old->out, array, PNI_VALUE_PART, move);
+  const pni_geometry *g = pni_geometry_of(w->old, old->out);
+  int out = array < 0 ? keep(w, old->out) : in_array(w, old->out, g, array, PNI_VALUE_PART, roll ? g->numel : 0);
   w->to->note.v[at].out = out;
   return w->c->status;
 }
@@ -254,7 +252,11 @@ static void exchange(pni_tape *a, pni_tape *b) {
   EXCHANGE(value);
   EXCHANGE(note);
   EXCHANGE(edge);
+  EXCHANGE(event);
   EXCHANGE(word);
+  EXCHANGE(geometry);
+  EXCHANGE(word_table);
+  EXCHANGE(geometry_table);
   EXCHANGE(roll);
 #undef EXCHANGE
 }

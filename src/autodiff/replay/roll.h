@@ -50,7 +50,7 @@ static inline int pni_turn_operand(const pni_line *l, const pni_section *s, int6
 /* A constant of which there may be another at each turn: one without gaps, repeated perhaps. */
 bool pni_is_loose(const pni_tape *tape, int v);
 /* Elements from the first to the last of a tensor; -1 if it runs backwards. */
-int64_t pni_extent(const pn_tensor *t);
+int64_t pni_extent(const pni_geometry *g);
 
 /* Rolls up what the tape repeats, where that is worth it: the same computation in fewer notes. out: values of its
  * results, which get their new numbers. On failure everything is as it was. */

@@ -18,7 +18,7 @@ static bool same_shape(const pn_tensor *a, const pn_tensor *b) {
 int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in) {
   if (!p || n != p->tape->ninput || (n && !in)) return 0;
   for (int k = 0; k < n; k++)
-    if (!in[k] || !pni_is_data(in[k]) || !same_shape(in[k], &p->tape->value.v[k].t)) return 0;
+    if (!in[k] || !pni_is_data(in[k]) || !same_shape(in[k], &p->tensor[k])) return 0;
   return 1;
 }
 
@@ -26,7 +26,7 @@ static pn_status refuse(pn_context *c, const pn_plan *p, int n, pn_tensor *const
   if (n != p->tape->ninput)
     return pni_fail(c, PN_SHAPE, "plan: number of inputs must be %d, got %d", p->tape->ninput, n);
   for (int k = 0; k < n; k++) {
-    const pn_tensor *t = &p->tape->value.v[k].t;
+    const pn_tensor *t = &p->tensor[k];
     char a[160], b[160];
     if (!in[k]) return pni_fail(c, PN_STATE, "plan: input %d must be a tensor, got NULL", k + 1);
     if (!pni_is_data(in[k]))
@@ -40,14 +40,14 @@ static pn_status refuse(pn_context *c, const pn_plan *p, int n, pn_tensor *const
 }
 
 static pn_status draw(pn_context *c, const pn_plan *p, const pni_step *s) {
-  const pni_note *note = &p->tape->note.v[s->note];
-  return pni_draw_into(c, note->rng, &note->draw, s->u.draw.out);
+  const pni_event *e = pni_event_of(p->tape, &p->tape->note.v[s->note]);
+  return pni_draw_into(c, e->rng, &e->draw, s->u.draw.out);
 }
 
 static pn_status eval(pn_context *c, const pn_plan *p, const pni_step *s) {
   if (s->u.eval.drawn) {
-    const pni_note *note = &p->tape->note.v[s->note];
-    pni_philox at = pni_rng_reserve(c, note->rng, note->positions);
+    const pni_event *e = pni_event_of(p->tape, &p->tape->note.v[s->note]);
+    pni_philox at = pni_rng_reserve(c, e->rng, e->positions);
     s->u.eval.drawn->i[0] = (int64_t)at.key;
     s->u.eval.drawn->i[1] = (int64_t)at.position;
   }
@@ -56,8 +56,9 @@ static pn_status eval(pn_context *c, const pn_plan *p, const pni_step *s) {
 
 static pn_status effect(pn_context *c, const pn_plan *p, const pni_step *s) {
   const pni_note *note = &p->tape->note.v[s->note];
+  const pni_event *e = pni_event_of(p->tape, note);
   if (pni_check_cancel(c)) return c->status;
-  return note->effect->run(c, note->object, note->nin, s->u.effect.in);
+  return e->effect->run(c, e->object, note->nin, s->u.effect.in);
 }
 
 /* Is the run to be left? A row is as much work as it has elements of a function that takes long; of other steps, which
@@ -115,8 +116,8 @@ static void rewind_draws(const pn_plan *p, int64_t begin, int64_t end, int64_t t
       i += s->u.roll.n;
       continue;
     }
-    const pni_note *note = &p->tape->note.v[s->note];
-    if (note->rng) note->rng->state.position -= (uint64_t)times * note->positions;
+    const pni_event *e = pni_event_of(p->tape, &p->tape->note.v[s->note]);
+    if (e->rng) e->rng->state.position -= (uint64_t)times * e->positions;
   }
 }
 
@@ -177,7 +178,7 @@ static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end
 static pn_status take_inputs(pn_context *c, pn_plan *p, pn_tensor *const *in, size_t first) {
   pni_value *v = p->tape->value.v;
   for (int k = 0; k < p->tape->ninput; k++)
-    if (v[k].bound == PNI_PLACED && pni_copy(c, &v[k].t, in[k])) return c->status;
+    if (v[k].bound == PNI_PLACED && pni_copy(c, &p->tensor[k], in[k])) return c->status;
   return p->nbound ? pni_bind(c, p, in, first) : PN_OK;
 }
 
@@ -193,7 +194,7 @@ static pn_status run_between(pn_context *c, pn_plan *p, pn_tensor *const *in, si
   pn_status s = take_inputs(c, p, in, first);
   if (s == PN_OK) s = run_steps(c, p, 0, p->nstep);
   for (int k = 0; k < p->nout && s == PN_OK; k++)
-    if (!is_bound_result(p, k)) s = pni_copy(c, c->scope[first + (size_t)k], &p->tape->value.v[p->out[k]].t);
+    if (!is_bound_result(p, k)) s = pni_copy(c, c->scope[first + (size_t)k], &p->tensor[p->out[k]]);
   pn_scope_close(c, mark); /* copies of inputs, which results may show */
   return s;
 }
@@ -203,7 +204,7 @@ static pn_status replay(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in
   if (!pn_plan_fits(p, nin, in)) return refuse(c, p, nin, in);
   size_t first = c->scope_len;
   for (int k = 0; k < p->nout; k++) { /* before anything takes effect */
-    pni_spec spec = pni_spec_of(&p->tape->value.v[p->out[k]].t);
+    pni_spec spec = pni_spec_of(&p->tensor[p->out[k]]);
     if (!pni_scoped(c, pni_tensor_new(c, &spec))) return c->status;
   }
   pn_status s = run_between(c, p, in, first);
@@ -231,11 +232,11 @@ pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, 
 }
 
 bool pni_plan_is_plain(const pn_plan *p, int64_t n, int nout, const int64_t *n_out) {
-  const pni_value *v = p->tape->value.v;
+  const pn_tensor *v = p->tensor;
   if (p->tape->ninput != 1 || p->nout != nout || p->effects) return false;
-  if (v[0].t.numel != n || v[0].t.dtype != PN_FLOAT64) return false;
+  if (v[0].numel != n || v[0].dtype != PN_FLOAT64) return false;
   for (int k = 0; k < nout; k++)
-    if (v[p->out[k]].t.numel != n_out[k] || v[p->out[k]].t.dtype != PN_FLOAT64) return false;
+    if (v[p->out[k]].numel != n_out[k] || v[p->out[k]].dtype != PN_FLOAT64) return false;
   return true;
 }
 
@@ -248,7 +249,7 @@ static pn_status call_with_tensors(pn_context *c, pn_plan *p, const double *cons
     return pni_fail(c, PN_DOMAIN, "plan: at most %d inputs and results are possible", MOST);
   size_t mark = pn_scope_open(c);
   for (int k = 0; k < n; k++) {
-    const pn_tensor *t = &p->tape->value.v[k].t;
+    const pn_tensor *t = &p->tensor[k];
     x[k] = pn_from_data(c, PN_FLOAT64, t->ndim, t->shape, in[k]);
   }
   pn_status s = c->status ? c->status : replay(c, p, n, x, result);
@@ -267,10 +268,10 @@ pn_status pni_plan_call_each(pn_context *c, pn_plan *p, const double *const *in,
   if (!p->direct) return call_with_tensors(c, p, in, out);
   p->changed = false;
   for (int k = 0; k < p->tape->ninput; k++)
-    if (v[k].bound == PNI_PLACED) memcpy(pni_data(&v[k].t), in[k], (size_t)v[k].t.numel * sizeof(double));
+    if (v[k].bound == PNI_PLACED) memcpy(pni_data(&p->tensor[k]), in[k], (size_t)p->tensor[k].numel * sizeof(double));
   pn_status s = run_steps(c, p, 0, p->nstep);
   for (int k = 0; k < p->nout && s == PN_OK; k++) {
-    const pn_tensor *t = &v[p->out[k]].t;
+    const pn_tensor *t = &p->tensor[p->out[k]];
     memcpy(out[k], pni_data(t), (size_t)t->numel * sizeof *out[k]);
   }
   return s;
@@ -283,8 +284,8 @@ pn_status pni_plan_call(pn_context *c, pn_plan *p, const double *in, double *con
 pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows) {
   if (!PNI_GIVEN(c, "plan_map", p, rows) || pni_refuse_capture(c, "replaying a plan", "call the function itself"))
     return NULL;
-  const pni_value *v = p->tape->value.v;
-  int64_t n = p->tape->ninput == 1 ? v[0].t.numel : -1, m = p->nout == 1 ? v[p->out[0]].t.numel : -1;
+  const pn_tensor *v = p->tensor;
+  int64_t n = p->tape->ninput == 1 ? v[0].numel : -1, m = p->nout == 1 ? v[p->out[0]].numel : -1;
   if (n < 0 || m < 0 || !pni_plan_is_plain(p, n, 1, &m) || rows->dtype != PN_FLOAT64 || rows->ndim != 2 ||
       rows->shape[1] != n) {
     char got[160];

@@ -10,24 +10,25 @@ static void add(pn_plan *p, pni_shift s) {
   p->nshift++;
 }
 
-static pni_value *operand_value(const pn_plan *p, const pni_note *note, int k) {
+/* Operand k of a note, a value that moves; or -1. */
+static int moving_operand(const pn_plan *p, const pni_note *note, int k) {
   int v = k ? p->tape->edge.v[note->first + k - 1] : note->out;
-  return v < 0 ? NULL : &p->tape->value.v[v];
+  return v < 0 || !p->tape->value.v[v].move ? -1 : v;
 }
 
 /* The address `at` of operand k of a note, in a step. */
 static void add_address(pn_plan *p, const pni_note *note, int k, char **at) {
-  const pni_value *v = operand_value(p, note, k);
-  if (v->move) add(p, (pni_shift){.at = at, .by = v->move * (int64_t)pni_itemsize(&v->t)});
+  int v = moving_operand(p, note, k);
+  if (v >= 0) add(p, (pni_shift){.at = at, .by = p->tape->value.v[v].move * (int64_t)pni_itemsize(&p->tensor[v])});
 }
 
 /* The values themselves, for steps that look at them; and the step, if it keeps what it has found. */
 static void add_values(pn_plan *p, const pni_note *note, pni_step *prepared) {
   bool any = false;
   for (int k = 0; k <= note->nin; k++) {
-    pni_value *v = operand_value(p, note, k);
-    if (!v || !v->move) continue;
-    add(p, (pni_shift){.offset = &v->t.offset, .by = v->move});
+    int v = moving_operand(p, note, k);
+    if (v < 0) continue;
+    add(p, (pni_shift){.offset = &p->tensor[v].offset, .by = p->tape->value.v[v].move});
     any = true;
   }
   if (any && prepared) add(p, (pni_shift){.step = prepared});

@@ -43,9 +43,8 @@ static const rule *rule_of(const T *t, int n) {
 
 /* A parameter from outside would be read when the gradient is asked for, and not when y was computed. */
 static pn_status check_tape(C *c, const pni_tape *tape) {
-  for (int64_t i = 0; i < tape->note.n; i++)
-    if (tape->note.v[i].rng || tape->note.v[i].effect)
-      return pni_fail(c, PN_STATE, "compile: a gradient must not draw random numbers or update parameters");
+  if (tape->event.n)
+    return pni_fail(c, PN_STATE, "compile: a gradient must not draw random numbers or update parameters");
   for (int64_t i = 0; i < tape->value.n; i++)
     if (tape->value.v[i].outside && tape->value.v[i].outside->storage->version != 0)
       return pni_fail(c, PN_STATE, "compile: a parameter from outside is used: pass it as an argument");
@@ -80,8 +79,7 @@ T *pni_rule_end(C *c, int n, T *const *out) {
 static T *apply_note(C *c, const pni_tape *tape, const pni_note *note, T *const *value) {
   T *few[PNI_OP_INPUTS], **in = note->nin <= PNI_OP_INPUTS ? few : pni_alloc_array(c, note->nin, sizeof *in);
   for (int k = 0; in && k < note->nin; k++) in[k] = value[tape->edge.v[note->first + k]];
-  const pni_attr *attr = note->attr < 0 ? NULL : (const pni_attr *)(const void *)(tape->word.v + note->attr);
-  T *y = in ? pni_apply(c, note->op, note->nin, in, attr) : NULL;
+  T *y = in ? pni_apply(c, note->op, note->nin, in, pni_attr_of(tape, note)) : NULL;
   if (in && in != few) pni_free(c, in, (size_t)note->nin * sizeof *in);
   return y;
 }
@@ -126,7 +124,9 @@ static pn_status infer(C *c, const pni_call *call, pni_spec *out) {
   *out = pni_spec_of(call->in[Y]);
   if (!r) return pni_fail(c, PN_STATE, "own_gradient: there is no rule for %d inputs", call->nin - X);
   for (int k = 0; k < call->nin; k++) {
-    pni_spec captured = pni_spec_of(&r->tape->value.v[k < X ? Y_INSIDE : Y_INSIDE + 1 + k - X].t);
+    const pni_geometry *g = pni_geometry_of(r->tape, k < X ? Y_INSIDE : Y_INSIDE + 1 + k - X);
+    pni_spec captured = {.dtype = g->dtype, .ndim = g->ndim};
+    memcpy(captured.shape, g->shape, sizeof captured.shape);
     if (k != RULE && pni_require_like(c, call, k, &captured)) return c->status;
   }
   return PN_OK;

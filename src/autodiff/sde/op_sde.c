@@ -148,7 +148,7 @@ static pn_status check_config(C *c, const pni_sde_config *s) {
 }
 
 static pn_status check_like(C *c, const pn_plan *p, int k, int dtype, int64_t numel, const char *role) {
-  const T *t = &p->tape->value.v[k].t;
+  const T *t = &p->tensor[k];
   if (t->dtype == dtype && (numel < 0 || t->numel == numel)) return PN_OK;
   return pni_fail(c, PN_SHAPE, "sde: %s of the step has %lld numbers of %s, which do not fit y0", role,
                   (long long)t->numel, pn_dtype_name((pn_dtype)t->dtype));
@@ -167,23 +167,22 @@ static pn_status check_step(C *c, const pn_plan *p, const pni_sde_config *s, con
   for (int k = 2; k < y; k++)
     if (check_like(c, p, k, dtype, pni_times(s->rows, s->motions), "w")) return c->status;
   for (int k = 0; k < parameters; k++) {
-    const T *t = &p->tape->value.v[y + 1 + k].t;
+    const T *t = &p->tensor[y + 1 + k];
     if (check_like(c, p, y + 1 + k, dtype, -1, "a parameter")) return c->status;
     if (own[k] && t->numel % s->rows) return pni_fail(c, PN_SHAPE, "sde: parameter %d has no row for each path", k + 1);
   }
-  for (int64_t i = 0; i < p->tape->note.n; i++)
-    if (p->tape->note.v[i].rng || p->tape->note.v[i].effect)
-      return pni_fail(c, PN_STATE, "sde: drift and diffusion must not draw random numbers or update parameters");
+  if (p->tape->event.n)
+    return pni_fail(c, PN_STATE, "sde: drift and diffusion must not draw random numbers or update parameters");
   return PN_OK;
 }
 
 static pn_status check_pullback(C *c, const pn_plan *p, const pn_plan *step, int y) {
-  const pni_value *v = p->tape->value.v, *w = step->tape->value.v;
+  const T *v = p->tensor, *w = step->tensor;
   int n = step->tape->ninput;
-  bool fits = p->tape->ninput == n + 1 && p->nout == n - y && v[n].t.numel == w[y].t.numel;
-  for (int k = 0; fits && k < n; k++) fits = v[k].t.numel == w[k].t.numel && v[k].t.dtype == w[k].t.dtype;
+  bool fits = p->tape->ninput == n + 1 && p->nout == n - y && v[n].numel == w[y].numel;
+  for (int k = 0; fits && k < n; k++) fits = v[k].numel == w[k].numel && v[k].dtype == w[k].dtype;
   for (int k = 0; fits && k < p->nout; k++)
-    fits = v[p->out[k]].t.numel == w[y + k].t.numel && v[p->out[k]].t.dtype == w[y + k].t.dtype;
+    fits = v[p->out[k]].numel == w[y + k].numel && v[p->out[k]].dtype == w[y + k].dtype;
   return fits ? PN_OK : pni_fail(c, PN_SHAPE, "sde: the pullback does not fit the step");
 }
 

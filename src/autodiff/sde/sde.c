@@ -14,12 +14,11 @@ typedef pn_context C;
 /* ---- the object ---- */
 
 static pn_status count_parameters(C *c, pni_sde *o, const bool *own) {
-  const pni_tape *tape = o->step->tape;
-  int first = tape->ninput - o->parameters;
+  int first = o->step->tape->ninput - o->parameters;
   o->own = pni_alloc_array(c, o->parameters, sizeof *o->own);
   if (!o->own) return c->status;
   for (int k = 0; k < o->parameters; k++) {
-    int64_t n = tape->value.v[first + k].t.numel;
+    int64_t n = o->step->tensor[first + k].numel;
     o->own[k] = own[k];
     if (own[k])
       o->of_path += n / o->set.rows;
@@ -32,11 +31,11 @@ static pn_status count_parameters(C *c, pni_sde *o, const bool *own) {
 
 pn_status pni_sde_open(C *c, pni_sde *o, pn_plan *step, pn_plan *pullback, const pni_sde_config *set, const bool *own,
                        int64_t num_times) {
-  const pni_value *v = step->tape->value.v;
+  const pn_tensor *v = step->tensor;
   int y = set->area ? 4 : 3;
-  *o = (pni_sde){.set = *set, .num_times = num_times, .c = c, .dtype = v[y].t.dtype};
+  *o = (pni_sde){.set = *set, .num_times = num_times, .c = c, .dtype = v[y].dtype};
   o->parameters = step->tape->ninput - y - 1;
-  o->n = v[y].t.numel / set->rows / set->states;
+  o->n = v[y].numel / set->rows / set->states;
   o->chunks = (set->paths + set->rows - 1) / set->rows;
   o->step = pn_plan_ref(step);
   o->pullback = pn_plan_ref(pullback);

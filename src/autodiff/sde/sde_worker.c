@@ -23,7 +23,7 @@ int64_t pni_sde_state_bytes(const pni_sde *o) { return pni_times(pni_sde_state_s
 /* ---- the worker ---- */
 
 static pn_tensor *like_value(C *c, const pn_plan *p, int value) {
-  pni_spec spec = pni_spec_of(&p->tape->value.v[value].t);
+  pni_spec spec = pni_spec_of(&p->tensor[value]);
   return pni_tensor_new(c, &spec);
 }
 

@@ -5,16 +5,16 @@
 #ifndef PN_AUTODIFF_VMAP_BATCH_H
 #define PN_AUTODIFF_VMAP_BATCH_H
 
-#include "../op/op.h"
+#include "../replay/replay.h"
 
 typedef struct pni_batch {
   const pni_op *op;
   const pni_attr *attr; /* of one example, as long as its ints in use */
   int nin;
-  pn_tensor **in;        /* [n, shape of one...] where mapped; a rule may write here */
-  const bool *mapped;    /* at least one is */
-  const pn_tensor *like; /* geometry and dtype of one example's result */
-  int64_t n;             /* examples */
+  pn_tensor **in;           /* [n, shape of one...] where mapped; a rule may write here */
+  const bool *mapped;       /* at least one is */
+  const pni_geometry *like; /* of one example's result */
+  int64_t n;                /* examples */
 } pni_batch;
 
 /* The operation for all examples: [n, shape of one result...]. By the rule that op.def names, or example by example.

@@ -79,8 +79,9 @@ static pn_status plan_uses(pn_context *c, const pni_tape *tape, batch_value *v) 
     const pni_note *note = &tape->note.v[i];
     bool needed = note->out < 0 || v[note->out].last >= 0 || (note->op && note->op->flags & PNI_OP_CHECK);
     if (!needed) continue;
-    if (!note->op && note->effect) return pni_fail(c, PN_STATE, "vmap: the function must not update parameters");
-    if (note->rng)
+    const pni_event *e = pni_event_of(tape, note);
+    if (e->effect) return pni_fail(c, PN_STATE, "vmap: the function must not update parameters");
+    if (e->rng)
       return pni_fail(c, PN_STATE,
                       "vmap: the function must not draw random numbers (draw them outside, with an axis of examples, "
                       "and pass them)");
@@ -96,7 +97,7 @@ static pn_status plan_uses(pn_context *c, const pni_tape *tape, batch_value *v) 
 /* Does note i again for the batch. in and mapped have room for its inputs. */
 static pn_status redo(pn_context *c, const pni_tape *tape, int64_t i, batch_value *v, pn_tensor **in, bool *mapped) {
   const pni_note *note = &tape->note.v[i];
-  const pni_attr *attr = (const pni_attr *)(const void *)(tape->word.v + note->attr);
+  const pni_attr *attr = pni_attr_of(tape, note);
   bool any = false;
   size_t mark = pn_scope_open(c);
   for (int k = 0; k < note->nin; k++) {
@@ -106,7 +107,7 @@ static pn_status redo(pn_context *c, const pni_tape *tape, int64_t i, batch_valu
     any |= mapped[k] = from->mapped;
   }
   int old = pn_set_no_grad(c, c->no_grad || note->cut);
-  pni_batch b = {note->op, attr, note->nin, in, mapped, &tape->value.v[note->out].t, tape->examples->n};
+  pni_batch b = {note->op, attr, note->nin, in, mapped, pni_geometry_of(tape, note->out), tape->examples->n};
   pn_tensor *y = any ? pni_batch_apply(c, &b) : pni_apply(c, note->op, note->nin, in, attr);
   pn_set_no_grad(c, old);
   v[note->out].t = y ? pn_tensor_ref(y) : NULL;

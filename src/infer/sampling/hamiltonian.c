@@ -24,7 +24,7 @@ pn_status pni_density_at(pn_context *c, const pni_density *d, int64_t n, const d
 }
 
 int64_t pni_density_size(const pn_plan *plan) {
-  int64_t n = plan->tape->ninput == 1 ? plan->tape->value.v[0].t.numel : 0;
+  int64_t n = plan->tape->ninput == 1 ? plan->tensor[0].numel : 0;
   return n > 0 && pni_plan_is_plain(plan, n, 2, (int64_t[]){1, n}) ? n : 0;
 }
 
