@@ -19,7 +19,7 @@ local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ data = false, results = false, methods = false, seeds = 3, first = 1,
   iterations = 2500, batch = 50, paths = 100, repeats = 5, picture = false, choose = false, choose_iterations = 500,
-  ablation = false, scaling = false, quick = false, progress = false }, arg)
+  ablation = false, scaling = false, dtype = "float64", quick = false, progress = false }, arg)
 
 -- Table 1 of the document
 local paper = { deepar = { "0.009", "0.019" }, deep_state = { "0.010", "0.017" }, kvae_mc = { "0.010", "0.020" },
@@ -49,7 +49,10 @@ local size = option.iterations == 2500 and option.batch == 50 and "" or ("-%dx%d
   option.batch)
 local problem = { name = "exchange" .. size, set = read(), horizon = 30, test = 150, season = 5, seasonal = { 5 },
   embedding = 8, iterations = option.iterations, batch = option.batch, lr = 5e-3, paths = option.paths,
-  repeats = option.repeats, progress = option.progress }
+  repeats = option.repeats, dtype = option.dtype, progress = option.progress }
+if option.dtype ~= "float64" then -- under a name of its own
+  problem.name = problem.name:gsub("^exchange", "exchange-" .. option.dtype)
+end
 local grid = {}
 for _, scaling in ipairs { "mean", "standard", "change" } do
   grid[#grid + 1] = { scaling = scaling, context = 30 }
