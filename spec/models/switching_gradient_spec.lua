@@ -176,7 +176,7 @@ describe("the gradient of a switching system through resampling", function()
     assert.error_matches(function() made("score_function", { resampling = "systematic" }) end,
       "sgls: gradient 'score_function' needs resampling 'multinomial', whose choices have a density, got 'systematic'",
       1, true)
-    assert.error_matches(function() made "soft" end, "sgls: gradient must be one of 'dropped', 'stop_gradient', 'score_function', got 'soft'", 1,
-      true)
+    assert.error_matches(function() made "soft" end,
+      "sgls: gradient must be one of 'dropped', 'stop_gradient', 'score_function', got 'soft'", 1, true)
   end)
 end)

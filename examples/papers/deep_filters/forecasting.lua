@@ -137,7 +137,8 @@ forecasting.methods = {
 
 --- The order in tables, and the paper's Table 1 of exchange and electricity: rolling and long-term.
 forecasting.order = { "random_walk", "random_walk_250", "seasonal_naive", "ets", "arima", "deepar", "deep_state",
-  "kvae_mc_published", "kvae_mc", "kvae_rb_published", "kvae_rb", "rsgls_issm", "rsgls_issm_exact", "arsgls", "arsgls_exact", "rsgls_issm_no_encoder",
+  "kvae_mc_published", "kvae_mc", "kvae_rb_published", "kvae_rb", "rsgls_issm", "rsgls_issm_exact", "arsgls",
+  "arsgls_exact", "rsgls_issm_no_encoder",
   "arsgls_no_encoder" }
 
 --- Methods with so many particles in training and filtering: rsgls_issm_1, ...
@@ -151,16 +152,28 @@ end
 
 -- ---- one run ----
 
+-- Series that are forecast at once: a path carries the moments of its state, 8 kilobytes of 32 numbers, and a step some
+-- twenty such tables.
+local AT_ONCE = 40
+
 -- Draws of the steps after the set's last `drop` ones, by the trained model or a method without.
 local function draws(problem, method, model, choice, drop, steps, generator)
   if method.draw then
     return method.draw(problem, choice, drop, steps, problem.paths, generator)
   end
-  local set = problem.set
-  local future = set:future { steps = steps, drop = drop }
-  local batch = set:history { steps = choice.history or choice.context, drop = drop }
-  return model:forecast(batch, steps, { draws = problem.paths, inputs = future.inputs,
-    generator = generator }):to "float64"
+  local set, parts = problem.set, {}
+  for first = 1, #set, AT_ONCE do
+    local items = {}
+    for i = first, math.min(#set, first + AT_ONCE - 1) do
+      items[#items + 1] = i
+    end
+    local future = set:future { steps = steps, drop = drop, items = items }
+    local batch = set:history { steps = choice.history or choice.context, drop = drop, items = items }
+    parts[#parts + 1] = model:forecast(batch, steps, { draws = problem.paths, inputs = future.inputs,
+      generator = generator }):to "float64"
+    collectgarbage()
+  end
+  return #parts > 1 and pn.concatenate(parts, 3) or parts[1]
 end
 
 -- Scores of rolling and long-term forecasts over the last `test` steps of the set, and the long draws.
@@ -295,6 +308,11 @@ local function has(found, name, seed)
   return false
 end
 
+--- shown(problem, option): results by method of what the file option.results has.
+function forecasting.shown(problem, option)
+  return results_of(lines_of(assert(option.results, "--show needs --results"), {}), problem.name)
+end
+
 --- run_all(problem, names, choices, option): runs, for seeds option.first to option.seeds, what the file option.results
 --- does not have yet, a line for each run appended (other processes may write there, too). A run that fails (its loss
 --- became infinite) is told and left out. Returns the results by method, and the long draws of the first seed if there
@@ -406,8 +424,9 @@ end
 
 --- print_table(problem, found, paper): a line a method: mean and spread over the seeds, and what the paper has.
 function forecasting.print_table(problem, found, paper)
-  io.write(("%s: %d series, %d windows of %d steps and one of %d, %d times %d paths\n"):format(problem.name,
-    #problem.set, problem.test // problem.horizon, problem.horizon, problem.test, problem.repeats, problem.paths))
+  io.write(("%s: %s series, %d windows of %d steps and one of %d, %d times %d paths\n"):format(problem.name,
+    problem.set and #problem.set or "all", problem.test // problem.horizon, problem.horizon, problem.test,
+    problem.repeats, problem.paths))
   io.write("method             seeds  rolling           paper   long-term         paper   0.05 grid      exact CRPS",
     "     minutes\n")
   for _, name in ipairs(forecasting.order) do
@@ -470,7 +489,7 @@ end
 
 -- ---- the command line ----
 
-local FLAGS = { quick = true, choose = true, ablation = true, progress = true }
+local FLAGS = { quick = true, choose = true, ablation = true, progress = true, show = true }
 
 --- read_options(option, args): fills the table of defaults from `--name value`; `--quick` and others that are false or
 --- true take no value.

@@ -92,8 +92,8 @@ local function signal(reward, baseline, t)
 end
 
 --- score(machine, increments, baseline): sum_t log p(ancestors_t) (evidence from t on - baseline), whose gradient is
---- what resampling adds to that of the evidence: [B...], of value 0; nil where nothing was resampled. For a machine with
---- gradient = "score_function" and the increments [T, B...] that it gave.
+--- what resampling adds to that of the evidence: [B...], of value 0; nil where nothing was resampled. machine: one with
+--- gradient = "score_function"; increments [T, B...], those that it gave.
 function bound.score(machine, increments, baseline)
   local reward, sum = rewards(increments:detach():to "float64"), nil
   for t = 1, increments:size(1) do
