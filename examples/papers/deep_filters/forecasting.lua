@@ -138,8 +138,7 @@ forecasting.methods = {
 --- The order in tables, and the paper's Table 1 of exchange and electricity: rolling and long-term.
 forecasting.order = { "random_walk", "random_walk_250", "seasonal_naive", "ets", "arima", "deepar", "deep_state",
   "kvae_mc_published", "kvae_mc", "kvae_rb_published", "kvae_rb", "rsgls_issm", "rsgls_issm_exact", "arsgls",
-  "arsgls_exact", "rsgls_issm_no_encoder",
-  "arsgls_no_encoder" }
+  "arsgls_exact", "rsgls_issm_no_encoder", "arsgls_no_encoder" }
 
 --- Methods with so many particles in training and filtering: rsgls_issm_1, ...
 forecasting.particles = {}

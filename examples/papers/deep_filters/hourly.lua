@@ -10,8 +10,9 @@
 ---   python3 classical.py electricity_321x840.csv.gz --hourly --items 40 --results hourly.txt
 ---
 --- Options as of exchange.lua (--show, --dtype), and --items N: the first N series alone. The window of the electricity
---- set is not dated: a day of the week has a number, but its name is not known. Without --data it makes up series with a day and a week.
---- A run that was stopped goes on where it stood; runs that the file of results has are not made again.
+--- set is not dated: a day of the week has a number, but its name is not known. Without --data it makes up series with
+--- a day and a week. A run that was stopped goes on where it stood; runs that the file of results has are not made
+--- again.
 ---
 --- Settings of the document: embedding of 50, features of 64, Adam (0.9, 0.95), 5e-3 (electricity 1e-3) down by 1e-2
 --- over 2500 iterations of 50 windows; open there: windows of a week and a day, and their scale, the mean |y| of the

@@ -101,7 +101,7 @@ if o.show then
   for _, runs in ipairs(kept_runs.grouped(kept_runs.read(o.results), SETTINGS)) do
     local line = { ("%9d  %10d  %-16s %5d"):format(runs.first.particles, runs.first.iterations, runs.first.model,
       #runs) }
-    for k = 1, 4 do line[#line + 1] = (" %.3f +- %.3f"):format(kept_runs.mean_sd(runs, SCORES[k])) end
+    for i = 1, 4 do line[#line + 1] = (" %.3f +- %.3f"):format(kept_runs.mean_sd(runs, SCORES[i])) end
     line[#line + 1] = ("  %3.0f %%  loss %.3f +- %.3f"):format(100 * kept_runs.mean_sd(runs, "within"),
       kept_runs.mean_sd(runs, "loss"))
     print(table.concat(line, " "))
