@@ -28,7 +28,7 @@
 local pn = require "penumbra"
 local images = require "penumbra.models.image_network"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
-local kept_runs = dofile(here .. "/kept_runs.lua")
+local kept_runs = dofile(here .. "/../kept_runs.lua")
 
 local option = { model = "all", kind = "box", iterations = 4000, batch = 32, filters = 8, train = 5000, test = 100,
   samples = 32, seed = 1, lr = 0.005, particles = 8, network = "conv", minutes = 1e9, out = false,

@@ -26,7 +26,7 @@
 --- What was run and what came out: README.md beside this file.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
-local kept_runs = dofile(here .. "/kept_runs.lua")
+local kept_runs = dofile(here .. "/../kept_runs.lua")
 
 local o = { out = ".", seed = 1, models = { "rsgls", "rsgls_published", "sgls" } }
 local sizes = { swings = 2000, batch = 50, particles = 16, iterations = 1000, dtype = "float32", test = 200,

@@ -1,5 +1,5 @@
---- What balls.lua and pendulum.lua keep of their runs: a text file, a line a run, words `name=value`. Those that say
---- which run it is come first. It does nothing when it is run by itself.
+--- What scripts beside it keep of their runs: a text file, a line a run, words `name=value`. Those that say which run
+--- it is come first. It does nothing when it is run by itself.
 local kept_runs = {}
 
 --- read(path): a list of tables by name, numbers where they are; none where there is no file.
