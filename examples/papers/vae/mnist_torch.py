@@ -43,7 +43,7 @@ class Autoencoder(nn.Module):
             self.prior.append(layers([latent[level + 1], *reversed(hidden[level + 1]), 2 * latent[level]]))
         self.decoder = layers([latent[0], *reversed(hidden[0]), 784])
         if mean is not None:
-            mean = mean.clamp(1e-6, 1 - 1e-6)
+            mean = mean.clamp(1e-3, 1 - 1e-3)
             self.decoder[-1].bias.data.copy_((mean / (1 - mean)).log())
 
     def log_weights(self, x, draws):
