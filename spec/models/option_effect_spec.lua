@@ -36,7 +36,8 @@ local switching = { states = 3, switches = 2, base = 2, hidden = { 4 }, transiti
 local of_switching = { states = 2, switches = 3, base = 3, hidden = { value = { 3 } }, transition_hidden = 3,
   num_particles = 4, encoder = false, threshold = 0, average = "log_scales", sharing = "none", floor = 1e-2,
   scales = { value = { state = { 0.1, 0.2 } } }, resampling = "multinomial", no_resampling = 2, frozen = 2,
-  resampled_gradient = false, scaling_of_bases = 5, controls = { value = { "b" } }, conditioning = "published" }
+  resampled_gradient = false, gradient = "stop_gradient", scaling_of_bases = 5,
+  controls = { value = { "b" } }, conditioning = "published" }
 -- (Without recurrence nothing is conditioned on the switch.)
 kind("sgls", switching, with(of_switching, { switch = "categorical", conditioning = { same = true },
   stay = { 1, by = { switch = "categorical" } } }))

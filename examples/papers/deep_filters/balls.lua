@@ -4,18 +4,20 @@
 ---   penumbra balls.lua --model kvae_rb --out RESULTS     trains, scores, draws; goes on where RESULTS stands
 ---   penumbra balls.lua --model all --out RESULTS         all models, and a picture of their scores side by side
 ---   penumbra balls.lua --quick                           seconds
+---   penumbra balls.lua ... --results balls.runs          keeps a line a run; a run that is there is not made again
+---   penumbra balls.lua --results balls.runs --show       the tables of these
 ---
 --- Models: kvae_mc, kvae_rb (the two objectives of a Kalman variational autoencoder), kvae_marginal (the objective as
 --- in the code published with it), arsgls (recurrent switches, an auxiliary variable, particles), arsgls_published (the
 --- same with the paper's recursion, in which a switch that was drawn does not inform the state that it follows), last
 --- (the last image stays), other (another video: who knows nothing).
---- Other options: --kind box, gravity, polygon or pong; --iterations 4000; --batch 32; --network conv, with --filters 8
---- (the paper's have 32), or layers, of 128 and 64 units; --train 5000 and --test 100 videos; --samples 32; --seed 1;
---- --lr 0.005, which falls to a twentieth; --particles 8 of arsgls; --weight 0.3 of the pixels' log likelihood against
---- everything else in what is maximised, the same for all models; --encoder none: arsgls proposes without a look at the
---- image; --watch N: scores on the way, every N iterations; --videos validation: scores those videos on which settings
---- were decided, not those of the table; --minutes: of training, after which a run is scored as it is and may be gone
---- on with.
+--- Other options: --kind box, gravity, polygon or pong (the last three were only run small); --iterations 4000; --batch
+--- 32; --network conv, with --filters 8 (the paper's have 32), or layers, of 128 and 64 units; --train 5000 and --test
+--- 100 videos; --samples 32; --seed 1; --lr 0.005, which falls to a twentieth; --weight 0.3 of the pixels' likelihood
+--- against everything else in what is maximised, the same for all models; of arsgls --particles 8, --encoder none (it
+--- proposes without a look at the image), --gradient dropped, stop_gradient or score_function, --resampling; --watch N:
+--- scores on the way, every N iterations; --videos validation: scores those on which settings were decided, not those
+--- of the table; --minutes: of training, after which a run is scored as it is and may be gone on with.
 ---
 --- Scores, each a mean over test videos and samples of images: the Wasserstein-1 distance from the true image, both
 --- taken as distributions over pixels (an empty image counts as 32 pixels away), and the share of equal pixels. Up to
@@ -25,10 +27,13 @@
 --- What was run and what came out: README.md beside this file.
 local pn = require "penumbra"
 local images = require "penumbra.models.image_network"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+local kept_runs = dofile(here .. "/../kept_runs.lua")
 
 local option = { model = "all", kind = "box", iterations = 4000, batch = 32, filters = 8, train = 5000, test = 100,
   samples = 32, seed = 1, lr = 0.005, particles = 8, network = "conv", minutes = 1e9, out = false,
-  quick = false, threads = 1, weight = 0.3, encoder = "ladder", watch = 0, videos = "test" }
+  quick = false, threads = 1, weight = 0.3, encoder = "ladder", watch = 0, videos = "test",
+  gradient = "dropped", resampling = "systematic", results = false, show = false }
 local CONTEXT, AHEAD, SIDE, PIXELS = 20, 40, 32, 1024
 local o32 = { dtype = "float32" }
 
@@ -39,8 +44,8 @@ local function read_options(args)
     if name == nil or option[name] == nil then
       io.stderr:write("balls: unknown option ", args[k], "\n")
       os.exit(1)
-    elseif name == "quick" then
-      option.quick = true
+    elseif name == "quick" or name == "show" then
+      option[name] = true
     else
       k = k + 1
       option[name] = tonumber(args[k]) or args[k]
@@ -124,7 +129,8 @@ local function arsgls(conditioning)
   return function()
     return pn.models.arsgls { size = PIXELS, scaling = "none", dtype = "float32", states = 10, switches = 8,
       auxiliary = latent(), base = 10, hidden = { 64 }, transition_hidden = 64, num_particles = option.particles,
-      conditioning = conditioning, emission = pixels(), encoder = option.encoder == "ladder" and ladder() }
+      conditioning = conditioning, emission = pixels(), encoder = option.encoder == "ladder" and ladder(),
+      gradient = option.gradient, resampling = option.resampling }
   end
 end
 
@@ -168,7 +174,7 @@ local function train(name, m, videos, watched)
       return pn.clock() - start - watching < 60 * option.minutes
     end }
   print(("%s: %d iterations in %.1f minutes, loss %.5f"):format(name, s.iteration, s.seconds / 60, last or s.loss))
-  return s.seconds
+  return s.seconds, last or s.loss
 end
 
 -- ---- scores ----
@@ -250,19 +256,89 @@ local function curves(found)
   draw(("%s/%s_scores.png"):format(option.out, option.kind), { pn.plot.panel(far), pn.plot.panel(same) })
 end
 
+-- ---- what is kept of runs ----
+
+local SETTINGS = { "kind", "model", "network", "filters", "train", "batch", "iterations", "lr", "particles", "weight",
+  "encoder", "gradient", "resampling", "videos", "test", "samples" }
+local WHICH = table.move(SETTINGS, 1, #SETTINGS, 1, {})
+WHICH[#WHICH + 1] = "seed"
+local SCORES = { "seen", "next", "ten", "ahead", "last", "seen_same", "ahead_same", "loss", "minutes" }
+
+local OF_ARSGLS = { "particles", "encoder", "gradient", "resampling" }
+
+-- A run of the model `name` by its settings; what does not touch it is "-".
+local function run_of(name)
+  local run = { model = name }
+  for _, key in ipairs(WHICH) do
+    run[key] = run[key] or option[key]
+  end
+  for _, key in ipairs(name:find "^arsgls" and {} or OF_ARSGLS) do run[key] = "-" end
+  if baselines[name] then
+    for _, key in ipairs { "network", "filters", "train", "batch", "iterations", "lr", "weight", "samples", "seed" } do
+      run[key] = "-"
+    end
+  end
+  run.filters = run.network == "conv" and run.filters or "-"
+  return run
+end
+
+-- The run in the file, if it was made.
+local function kept(run)
+  local key = kept_runs.key(run, WHICH)
+  for _, other in ipairs(kept_runs.read(option.results)) do
+    if kept_runs.key(other, WHICH) == key then return other end
+  end
+end
+
+-- A table for each set of settings but the model and what is ARSGLS's own, a line for each of these: means over seeds,
+-- and standard deviations of the two that are compared.
+local function show()
+  local about = { "kind", "network", "train", "batch", "iterations", "weight", "videos", "test", "samples" }
+  local list = {}
+  for _, run in ipairs(kept_runs.read(option.results)) do
+    list[#list + 1] = not baselines[run.model] and run or nil
+  end
+  for _, set in ipairs(kept_runs.grouped(list, about)) do
+    print(set.key)
+    print("model             particles  gradient        seeds  W1: seen  21     21-30            21-60            60"
+      .. "      equal: seen  21-60    minutes")
+    for _, runs in ipairs(kept_runs.grouped(set, SETTINGS)) do
+      local first, mean = runs.first, {}
+      for _, name in ipairs(SCORES) do mean[name] = { kept_runs.mean_sd(runs, name) } end
+      print(("%-17s %-10s %-15s %5d  %8.3f  %5.3f  %6.3f +- %5.3f  %6.3f +- %5.3f  %6.3f  %.4f       %.4f  %6.1f")
+        :format(first.model, first.particles, first.gradient, #runs, mean.seen[1], mean.next[1], mean.ten[1],
+          mean.ten[2], mean.ahead[1], mean.ahead[2], mean.last[1], mean.seen_same[1], mean.ahead_same[1],
+          mean.minutes[1]))
+    end
+    for _, run in ipairs(kept_runs.read(option.results)) do
+      if baselines[run.model] and run.kind == set.first.kind and run.videos == set.first.videos
+        and run.test == set.first.test then
+        print(("%-17s %33s %8.3f  %5.3f  %6.3f           %6.3f           %6.3f  %.4f       %.4f"):format(run.model, "",
+          run.seen, run.next, run.ten, run.ahead, run.last, run.seen_same, run.ahead_same))
+      end
+    end
+  end
+end
+
 -- ---- the run ----
 
--- seconds: of the training that is over, nil on the way.
-local function report(name, far, same, seconds)
+-- Means of the curves; loss and seconds of the training, nil on the way.
+local function report(name, far, same, loss, seconds)
   local function mean(x, from, to) return x:slice(1, from, to):mean():item() end
   local last = CONTEXT + AHEAD
-  local ten = CONTEXT + math.min(10, AHEAD)
+  local run = { seen = mean(far, 1, CONTEXT), next = mean(far, CONTEXT + 1, CONTEXT + 1),
+    ten = mean(far, CONTEXT + 1, CONTEXT + math.min(10, AHEAD)), ahead = mean(far, CONTEXT + 1, last),
+    last = far[last]:item(), seen_same = mean(same, 1, CONTEXT), ahead_same = mean(same, CONTEXT + 1, last),
+    loss = loss or 0, minutes = (seconds or 0) / 60 }
   print(("%-14s W1: seen %.3f, ahead 1 to 10 %.3f, all %.3f, last %.3f; accuracy: seen %.4f, ahead %.4f; %.1f min")
-    :format(name, mean(far, 1, CONTEXT), mean(far, CONTEXT + 1, ten), mean(far, CONTEXT + 1, last),
-      far[last]:item(), mean(same, 1, CONTEXT), mean(same, CONTEXT + 1, last), (seconds or 0) / 60))
+    :format(name, run.seen, run.ten, run.ahead, run.last, run.seen_same, run.ahead_same, run.minutes))
   io.stdout:flush()
-  if option.out and seconds then
+  if seconds and option.out then
     assert(pn.data.save_csv(path_of("scores.csv", name), pn.stack({ far, same }, 2)))
+  end
+  if seconds and option.results then
+    for key, value in pairs(run_of(name)) do run[key] = value end
+    kept_runs.keep(option.results, run, WHICH, SCORES)
   end
 end
 
@@ -280,25 +356,26 @@ local function drawer(name, m)
 end
 
 local function run(name, videos, test)
-  local seconds, drawing = 0, baselines[name]
+  local seconds, loss, drawing = 0, 0, baselines[name]
   pn.seed(option.seed)
   if not drawing then
     local m = models[name]()
     print(m)
     drawing = drawer(name, m)
-    seconds = train(name, m, videos, function(iteration)
+    seconds, loss = train(name, m, videos, function(iteration)
       local far, same = scores(drawing, test)
       report(("%s %d"):format(name, iteration), far, same)
     end)
     pn.seed(option.seed)
   end
   local far, same, shown = scores(drawing, test)
-  report(name, far, same, seconds)
+  report(name, far, same, loss, seconds)
   if option.out then trajectories(name, test, shown) end
   return { name = name, far = far, same = same }
 end
 
 read_options(arg or {})
+if option.show then return show() end
 pn.threads(option.threads)
 local names = option.model == "all" and all or { option.model }
 local train_videos = pn.data.ball_video(option.train, { kind = option.kind, steps = CONTEXT, seed = 1234,
@@ -306,11 +383,11 @@ local train_videos = pn.data.ball_video(option.train, { kind = option.kind, step
 local test_videos = pn.data.ball_video(option.test, { kind = option.kind, steps = CONTEXT + AHEAD,
   seed = option.videos == "validation" and 4321 or 8765, dtype = "float32" })
 local found = {}
-for k, name in ipairs(names) do
+for _, name in ipairs(names) do
   if not (models[name] or baselines[name]) then
     io.stderr:write("balls: --model must be all, ", table.concat(all, ", "), "\n")
     os.exit(1)
   end
-  found[k] = run(name, train_videos, test_videos)
+  if not kept(run_of(name)) then found[#found + 1] = run(name, train_videos, test_videos) end
 end
 if option.out and #found > 1 then curves(found) end

@@ -65,7 +65,7 @@ end
 -- What the document says of all (its section 7.7.2), and what it leaves open: see exchange.lua.
 local function usual(problem, choice, more)
   local o = { covariates = problem.set.covariates, series = problem.set.identities, embedding = problem.embedding,
-    features = 64, scaling = choice.scaling, least_scale = 1e-3 }
+    features = 64, scaling = choice.scaling, least_scale = 1e-3, dtype = problem.dtype }
   for name, value in pairs(more) do
     o[name] = value
   end
@@ -103,10 +103,11 @@ local function arsgls(conditioning, how)
   end }
 end
 
-local function kvae(objective)
+-- stable: no transition makes a state longer, as the models have it where nothing is said; false: as published.
+local function kvae(objective, stable)
   return { make = function(problem, choice)
     return pn.models.kvae(usual(problem, choice, { latent = 10, state = 16, base = 20, units = 64, hidden = { 64, 64 },
-      objective = objective }))
+      objective = objective, stable = stable }))
   end }
 end
 
@@ -122,8 +123,10 @@ forecasting.methods = {
   deep_state = { make = function(problem, choice)
     return pn.models.deep_state(usual(problem, choice, { hidden = 40, seasonal = problem.seasonal }))
   end },
-  kvae_mc = kvae "monte_carlo",
-  kvae_rb = kvae "rao_blackwellised",
+  kvae_mc = kvae("monte_carlo", true),
+  kvae_rb = kvae("rao_blackwellised", true),
+  kvae_mc_published = kvae("monte_carlo", false),
+  kvae_rb_published = kvae("rao_blackwellised", false),
   rsgls_issm = rsgls_issm "published",
   rsgls_issm_exact = rsgls_issm "exact",
   arsgls = arsgls "published",
@@ -134,8 +137,8 @@ forecasting.methods = {
 
 --- The order in tables, and the paper's Table 1 of exchange and electricity: rolling and long-term.
 forecasting.order = { "random_walk", "random_walk_250", "seasonal_naive", "ets", "arima", "deepar", "deep_state",
-  "kvae_mc", "kvae_rb", "rsgls_issm", "rsgls_issm_exact", "arsgls", "arsgls_exact", "rsgls_issm_no_encoder",
-  "arsgls_no_encoder" }
+  "kvae_mc_published", "kvae_mc", "kvae_rb_published", "kvae_rb", "rsgls_issm", "rsgls_issm_exact", "arsgls",
+  "arsgls_exact", "rsgls_issm_no_encoder", "arsgls_no_encoder" }
 
 --- Methods with so many particles in training and filtering: rsgls_issm_1, ...
 forecasting.particles = {}
@@ -148,15 +151,28 @@ end
 
 -- ---- one run ----
 
+-- Series that are forecast at once: a path carries the moments of its state, 8 kilobytes of 32 numbers, and a step some
+-- twenty such tables.
+local AT_ONCE = 40
+
 -- Draws of the steps after the set's last `drop` ones, by the trained model or a method without.
 local function draws(problem, method, model, choice, drop, steps, generator)
   if method.draw then
     return method.draw(problem, choice, drop, steps, problem.paths, generator)
   end
-  local set = problem.set
-  local future = set:future { steps = steps, drop = drop }
-  local batch = set:history { steps = choice.history or choice.context, drop = drop }
-  return model:forecast(batch, steps, { draws = problem.paths, inputs = future.inputs, generator = generator })
+  local set, parts = problem.set, {}
+  for first = 1, #set, AT_ONCE do
+    local items = {}
+    for i = first, math.min(#set, first + AT_ONCE - 1) do
+      items[#items + 1] = i
+    end
+    local future = set:future { steps = steps, drop = drop, items = items }
+    local batch = set:history { steps = choice.history or choice.context, drop = drop, items = items }
+    parts[#parts + 1] = model:forecast(batch, steps, { draws = problem.paths, inputs = future.inputs,
+      generator = generator }):to "float64"
+    collectgarbage()
+  end
+  return #parts > 1 and pn.concatenate(parts, 3) or parts[1]
 end
 
 -- Scores of rolling and long-term forecasts over the last `test` steps of the set, and the long draws.
@@ -259,7 +275,7 @@ end
 -- Results by method from lines: lists of {seed =, rolling =, long =, ...}. Methods without training are the same for
 -- every size of training ("exchange" and "exchange-500x20").
 local function results_of(lines, set_name)
-  local found, base = {}, set_name:gsub("%-%d+x%d+$", ""):gsub("^exchange%-%a+$", "exchange")
+  local found, base = {}, set_name:gsub("%-%d+x%d+$", ""):gsub("^exchange%-.*$", "exchange")
   local function belongs(set, name)
     local trained = forecasting.methods[name] and forecasting.methods[name].make
     return set == set_name or not trained and set == base
@@ -289,6 +305,11 @@ local function has(found, name, seed)
     end
   end
   return false
+end
+
+--- shown(problem, option): results by method of what the file option.results has.
+function forecasting.shown(problem, option)
+  return results_of(lines_of(assert(option.results, "--show needs --results"), {}), problem.name)
 end
 
 --- run_all(problem, names, choices, option): runs, for seeds option.first to option.seeds, what the file option.results
@@ -402,8 +423,9 @@ end
 
 --- print_table(problem, found, paper): a line a method: mean and spread over the seeds, and what the paper has.
 function forecasting.print_table(problem, found, paper)
-  io.write(("%s: %d series, %d windows of %d steps and one of %d, %d times %d paths\n"):format(problem.name,
-    #problem.set, problem.test // problem.horizon, problem.horizon, problem.test, problem.repeats, problem.paths))
+  io.write(("%s: %s series, %d windows of %d steps and one of %d, %d times %d paths\n"):format(problem.name,
+    problem.set and #problem.set or "all", problem.test // problem.horizon, problem.horizon, problem.test,
+    problem.repeats, problem.paths))
   io.write("method             seeds  rolling           paper   long-term         paper   0.05 grid      exact CRPS",
     "     minutes\n")
   for _, name in ipairs(forecasting.order) do
@@ -466,7 +488,7 @@ end
 
 -- ---- the command line ----
 
-local FLAGS = { quick = true, choose = true, ablation = true, progress = true }
+local FLAGS = { quick = true, choose = true, ablation = true, progress = true, show = true }
 
 --- read_options(option, args): fills the table of defaults from `--name value`; `--quick` and others that are false or
 --- true take no value.

@@ -9,9 +9,10 @@
 ---   penumbra hourly.lua --set gluonts --data test.json.gz                  solar, traffic...: one series a line
 ---   python3 classical.py electricity_321x840.csv.gz --hourly --items 40 --results hourly.txt
 ---
---- Options as of exchange.lua, and --items N: the first N series alone. The window of the electricity set is not dated:
---- a day of the week has a number, but its name is not known. Without --data it makes up series with a day and a week.
---- A run that was stopped goes on where it stood; runs that the file of results has are not made again.
+--- Options as of exchange.lua (--show, --dtype), and --items N: the first N series alone. The window of the electricity
+--- set is not dated: a day of the week has a number, but its name is not known. Without --data it makes up series with
+--- a day and a week. A run that was stopped goes on where it stood; runs that the file of results has are not made
+--- again.
 ---
 --- Settings of the document: embedding of 50, features of 64, Adam (0.9, 0.95), 5e-3 (electricity 1e-3) down by 1e-2
 --- over 2500 iterations of 50 windows; open there: windows of a week and a day, and their scale, the mean |y| of the
@@ -25,7 +26,8 @@ local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ set = "made_up", data = false, results = false, methods = false, seeds = 3,
   first = 1, iterations = 2500, batch = 50, paths = 100, repeats = 1, items = 0, lr = 0, picture = false,
-  context = 168, scaling = false, choose = false, choose_iterations = 150, quick = false, progress = false }, arg)
+  context = 168, scaling = false, choose = false, choose_iterations = 150, show = false, out = false,
+  dtype = "float64", quick = false, progress = false }, arg)
 local features = { "hour_of_day", "day_of_week", "age" }
 local MONDAY = "2012-01-02 00:00:00"
 
@@ -83,11 +85,11 @@ local readers = {
 }
 
 local read = readers[option.set]
-if not read or option.set ~= "made_up" and not option.data then
+if not read or not option.show and option.set ~= "made_up" and not option.data then
   io.stderr:write("hourly: --set must be electricity, m4, ett or gluonts, with --data\n")
   os.exit(1)
 end
-local all, items = read(), {}
+local all, items = option.show and {} or read(), {}
 for k, item in ipairs(all) do
   if option.items == 0 or k <= option.items then
     items[#items + 1] = item
@@ -105,24 +107,29 @@ end
 if option.iterations ~= 2500 or option.batch ~= 50 then
   name = ("%s-%dx%d"):format(name, option.iterations, option.batch)
 end
-local problem = { name = name, set = pn.data.series(items, { freq = "H", features = features }), horizon = 24,
-  test = 168, season = 168, seasonal = { 24, { period = 7, every = 24 } }, embedding = 50,
+if option.dtype ~= "float64" then
+  name = name:gsub("^%w+", "%0-" .. option.dtype)
+end
+local problem = { name = name, set = not option.show and pn.data.series(items, { freq = "H", features = features }),
+  horizon = 24, test = 168, season = 168, seasonal = { 24, { period = 7, every = 24 } }, embedding = 50,
   iterations = option.iterations, batch = option.batch, paths = option.paths, repeats = option.repeats,
   lr = tonumber(option.lr) ~= 0 and tonumber(option.lr) or option.set == "electricity" and 1e-3 or 5e-3,
-  progress = option.progress }
+  dtype = option.dtype, progress = option.progress }
 local choices = { all = { scaling = scaling, context = option.context } }
 local names = option.methods and forecasting.words(option.methods)
   or { "random_walk", "seasonal_naive", "deepar", "deep_state" }
 -- Table 1 of the document: of all of electricity, not of this part of it
 local paper = option.set == "electricity" and { deepar = { "0.057", "0.062" }, deep_state = { "0.071", "0.088" },
-  kvae_mc = { "0.319", "0.318" }, kvae_rb = { "0.296", "0.305" }, rsgls_issm = { "0.070", "0.091" },
+  kvae_mc_published = { "0.319", "0.318" }, kvae_rb_published = { "0.296", "0.305" }, rsgls_issm = { "0.070", "0.091" },
   arsgls = { "0.138", "0.154" } } or nil
 
 if option.quick then
   problem.horizon, problem.test, problem.iterations, problem.batch, problem.paths = 6, 12, 2, 2, 10
   choices.all.context, option.seeds = 30, 1
 end
-if option.choose then
+if option.show then
+  forecasting.print_table(problem, forecasting.shown(problem, option), paper)
+elseif option.choose then
   local grid = {}
   for k, each in ipairs { "mean", "standard", "change" } do
     grid[k] = { scaling = each, context = option.context }
@@ -133,6 +140,6 @@ else
   local found, pictures = forecasting.run_all(problem, names, choices, option)
   forecasting.print_table(problem, found, paper)
   if option.picture then
-    forecasting.draw(option.picture, problem, pictures, { 1, 2, 3 })
+    forecasting.draw((option.out and option.out .. "/" or "") .. option.picture, problem, pictures, { 1, 2, 3 })
   end
 end

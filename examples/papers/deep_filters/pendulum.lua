@@ -5,6 +5,7 @@
 ---
 ---     penumbra examples/papers/deep_filters/pendulum.lua [--quick | --paper] [--tricks] [--validation]
 ---         [--model rsgls|rsgls_published|sgls] [--iterations N] [--particles N] [--seed N] [--out DIR]
+---         [--results FILE] [--show]
 ---
 --- --tricks: short runs of RSGLS (300 iterations, batches of 25, 8 particles), each with one choice changed.
 ---
@@ -16,13 +17,16 @@
 --- of 100, 64 particles, 2500 iterations (50 epochs), float64. Everything else as in the paper: state 3, switch 5, 10
 --- bases, networks of 32 units, Adam from 1e-2 to 1e-4 with beta2 0.95, the first tenth of training without resampling,
 --- gradients clipped at 10, no encoder, 100 particles to forecast. Base matrices move 5 times as fast as the networks.
---- A run writes its state to DIR and goes on from there.
+--- A run writes its state to DIR and goes on from there. --results: a line a run is kept, and a run that is there is
+--- not made again; --show: the table of these.
 ---
 --- Settings were decided after a look at the swings of --validation (one set for each seed), which --tricks scores,
 --- too. What is scored otherwise is a set on which nothing was decided, the same for all seeds.
 ---
 --- What was run and what came out: README.md beside this file.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+local kept_runs = dofile(here .. "/../kept_runs.lua")
 
 local o = { out = ".", seed = 1, models = { "rsgls", "rsgls_published", "sgls" } }
 local sizes = { swings = 2000, batch = 50, particles = 16, iterations = 1000, dtype = "float32", test = 200,
@@ -30,7 +34,8 @@ local sizes = { swings = 2000, batch = 50, particles = 16, iterations = 1000, dt
 
 local function usage()
   io.stderr:write("usage: pendulum.lua [--quick | --paper] [--tricks] [--validation] ",
-    "[--model rsgls|rsgls_published|sgls] [--iterations N] [--particles N] [--seed N] [--out DIR]\n")
+    "[--model rsgls|rsgls_published|sgls] [--iterations N] [--particles N] [--seed N] [--out DIR] ",
+    "[--results FILE] [--show]\n")
   os.exit(1)
 end
 
@@ -46,14 +51,14 @@ while arg[k] do
       paths = 100 }
   elseif name == "--tricks" then
     o.tricks, o.validation = true, true
-  elseif name == "--validation" then
-    o.validation = true
+  elseif name == "--validation" or name == "--show" then
+    o[name:sub(3)] = true
   elseif numbers[name] and math.tointeger(tonumber(arg[k + 1])) then
     o[numbers[name]], k = math.tointeger(tonumber(arg[k + 1])), k + 1
   elseif name == "--model" and (arg[k + 1] == "rsgls" or arg[k + 1] == "rsgls_published" or arg[k + 1] == "sgls") then
     o.models, k = { arg[k + 1] }, k + 1
-  elseif name == "--out" and arg[k + 1] then
-    o.out, k = arg[k + 1], k + 1
+  elseif (name == "--out" or name == "--results") and arg[k + 1] then
+    o[name:sub(3)], k = arg[k + 1], k + 1
   else
     usage()
   end
@@ -68,6 +73,41 @@ end
 sizes.iterations, sizes.particles = o.iterations or sizes.iterations, o.particles or sizes.particles
 
 local SEEN, AHEAD, NOISE = 50, 100, 0.05
+
+-- ---- what is kept of runs ----
+
+local SETTINGS = { "swings", "batch", "particles", "iterations", "dtype", "test", "scored", "model" }
+local WHICH = table.move(SETTINGS, 1, #SETTINGS, 1, {})
+WHICH[#WHICH + 1] = "seed"
+local SCORES = { "first", "second", "third", "fourth", "within", "loss", "minutes" } -- the ranges of the horizon, ...
+
+local function run_of(name)
+  return { model = name, seed = o.seed, swings = sizes.swings, batch = sizes.batch, particles = sizes.particles,
+    iterations = sizes.iterations, dtype = sizes.dtype, test = sizes.test,
+    scored = o.validation and "validation" or "test" }
+end
+
+local function is_kept(name)
+  local key = kept_runs.key(run_of(name), WHICH)
+  for _, run in ipairs(o.results and kept_runs.read(o.results) or {}) do
+    if kept_runs.key(run, WHICH) == key then return true end
+  end
+  return false
+end
+
+if o.show then
+  print "CRPS by steps ahead, mean and standard deviation over seeds; share within the central 90 %"
+  print "particles  iterations  model            seeds  1-10            11-25           26-50           51-100"
+  for _, runs in ipairs(kept_runs.grouped(kept_runs.read(o.results), SETTINGS)) do
+    local line = { ("%9d  %10d  %-16s %5d"):format(runs.first.particles, runs.first.iterations, runs.first.model,
+      #runs) }
+    for i = 1, 4 do line[#line + 1] = (" %.3f +- %.3f"):format(kept_runs.mean_sd(runs, SCORES[i])) end
+    line[#line + 1] = ("  %3.0f %%  loss %.3f +- %.3f"):format(100 * kept_runs.mean_sd(runs, "within"),
+      kept_runs.mean_sd(runs, "loss"))
+    print(table.concat(line, " "))
+  end
+  return
+end
 
 -- ---- swings ----
 
@@ -223,14 +263,22 @@ end
 
 -- ---- both models ----
 
-local rows, pictures = {}, {}
-for _, name in ipairs(o.models) do
+local rows, pictures, models = {}, {}, {}
+for _, name in ipairs(o.models) do models[#models + 1] = not is_kept(name) and name or nil end
+if #models == 0 then return end
+for _, name in ipairs(models) do
   local m = new_model(name)
   local s = learn(name, m, { checkpoint = not o.quick })
   print(("%s: %d parameters, %d iterations in %.0f s, loss %.4f"):format(name, m:num_parameters(), s.iteration,
     s.seconds, s.loss))
   local draws, seen = forecast(m)
   rows[#rows + 1] = { name, judged(draws) }
+  if o.results then
+    local run = run_of(name)
+    run.loss, run.minutes = s.loss, s.seconds / 60
+    for i = 1, 5 do run[SCORES[i]] = rows[#rows][2][i] end
+    kept_runs.keep(o.results, run, WHICH, SCORES)
+  end
   pictures[#pictures + 1] = { name = name, draws = draws, along = m:filtered(seen, { generator = pn.generator(5) }) }
 end
 

@@ -6,6 +6,11 @@
 ---   penumbra mnist.lua --data FOLDER --model vae1 --epochs 50      FOLDER holds train-images-idx3-ubyte.gz ...
 ---   penumbra mnist.lua --data FOLDER --model iwae1 --epochs 30 --out RESULTS    goes on where RESULTS/iwae1 stands
 ---   penumbra mnist.lua --quick                                     seconds, on generated images
+---   penumbra mnist.lua --data FOLDER --model iwae1 --epochs 3 --draws 1000 --images 1000 --results iwae.runs
+---   penumbra mnist.lua --results iwae.runs --show                  the table of what is kept there
+---
+--- --images N: the bound of the first N test images alone. --test_images FILE.npy writes the test images and ends:
+--- mnist_torch.py, the same by PyTorch, reads them.
 ---
 --- Models: vae1, iwae1, vae2, iwae2 (backward posteriors), ladder2.
 ---
@@ -15,9 +20,12 @@
 ---
 --- What was run and what came out: README.md beside this file.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+local kept_runs = dofile(here .. "/../kept_runs.lua")
 
 local option = { data = false, out = false, model = "vae1", epochs = false, draws = 5000, batch = 20, lr = 1e-3,
-  last_lr = 1e-4, mean = "two", seed = 1, quick = false, pictures = "yes", validate = "no", test = "yes" }
+  last_lr = 1e-4, mean = "two", seed = 1, quick = false, pictures = "yes", validate = "no", test = "yes",
+  images = 10000, test_images = false, results = false, show = false }
 
 local function read_options(args)
   local k = 1
@@ -26,8 +34,8 @@ local function read_options(args)
     if name == nil or option[name] == nil then
       io.stderr:write("mnist: unknown option ", args[k], "\n")
       os.exit(1)
-    elseif name == "quick" then
-      option.quick = true
+    elseif name == "quick" or name == "show" then
+      option[name] = true
     else
       k = k + 1
       option[name] = tonumber(args[k]) or args[k]
@@ -204,7 +212,22 @@ local function pictures(m, test)
     m:decode(pn.concatenate(lines, 1)):mean():detach(), 10) }, { 640, 500 })
 end
 
+-- ---- what is kept of runs ----
+
+local SETTINGS = { "by", "model", "epochs", "draws", "images" }
+local WHICH = { "by", "model", "epochs", "draws", "images", "seed" }
+
+local function show()
+  print "model  epochs  draws  images  by       seeds  bound, mean and sd over seeds   minutes of processor"
+  for _, runs in ipairs(kept_runs.grouped(kept_runs.read(option.results), SETTINGS)) do
+    local first, mean, sd = runs.first, kept_runs.mean_sd(runs, "bound")
+    print(("%-6s %6d %6d  %6d  %-8s %5d  %.2f +- %.2f   %6.1f"):format(first.model, first.epochs, first.draws,
+      first.images, first.by, #runs, mean, sd, (kept_runs.mean_sd(runs, "minutes"))))
+  end
+end
+
 read_options(arg or {})
+if option.show then return show() end
 local chosen = models[option.model]
 if not chosen then
   io.stderr:write("mnist: --model must be vae1, iwae1, vae2, iwae2 or ladder2\n")
@@ -212,13 +235,25 @@ if not chosen then
 end
 pn.seed(option.seed)
 local images, test = load_images()
+if option.test_images then
+  assert(pn.data.save_npy(option.test_images, test))
+  return
+end
+test = test:slice(1, 1, math.min(test:size(1), option.images))
 local m = new_model(images, chosen)
 print(m)
+local processor = os.clock()
 local epochs, seconds = train(m, images, chosen)
+processor = os.clock() - processor
 if option.test == "yes" then
   local bound, elbo, draws, testing = test_bound(m, test)
   print(("%s: %d epochs in %.1f minutes; %d %s images: bound of %d draws %.2f nats, elbo %.2f (%.1f minutes)"):format(
     option.model, epochs, seconds / 60, test:size(1), option.validate == "yes" and "validation" or "test", draws, bound,
     elbo, testing / 60))
+  if option.results then
+    kept_runs.keep(option.results, { by = "penumbra", model = option.model, epochs = epochs, draws = draws,
+      images = test:size(1), seed = option.seed, bound = bound, minutes = processor / 60 }, WHICH,
+      { "bound", "minutes" })
+  end
 end
 if option.pictures == "yes" and (option.out or not option.quick) then pictures(m, test) end

@@ -20,8 +20,11 @@
 ---     no_resampling      0: the first iterations of fit in which nothing is resampled. A tenth of all is a good choice
 ---                        without an encoder: training that resamples from the start may not get under way
 ---     frozen             0: the first iterations in which A, B, C, D, Q and R keep their values
----     resampled_gradient true; false: moments that were resampled pass no gradient to the steps before. The choice of
----                        ancestors never does (biased, of low variance: Maddison et al. 2017)
+---     resampled_gradient true; false: moments that were resampled pass no gradient to the steps before
+---     gradient           of the choice of ancestors, as of pn.smc.fivo: "dropped" (none: biased, of low variance, as
+---                        Maddison et al. 2017 and the paper train), "score_function" (unbiased for the mean of the
+---                        log-evidence where what is resampled does not hang on the threshold; needs resampling =
+---                        "multinomial"), "stop_gradient" (unbiased for the evidence itself, Scibior & Wood 2021)
 ---     scaling_of_bases   1: Adam moves base matrices so many times as fast as the networks; 5 learns the pendulum of
 ---                        examples/papers/deep_filters faster
 ---
@@ -44,7 +47,8 @@ switching_model.options = { states = options.optional "number", switches = 5, ba
   average = options.choice(table.unpack(base_matrices.averages)),
   sharing = options.choice("system", "all", "none"), scales = options.optional "table",
   floor = options.optional "number", resampling = "systematic", threshold = 0.5, no_resampling = 0, frozen = 0,
-  resampled_gradient = true, scaling_of_bases = 1 }
+  resampled_gradient = true, gradient = options.choice("dropped", "stop_gradient", "score_function"),
+  scaling_of_bases = 1 }
 
 -- The iterations of fit: without resampling, with the Gaussian part as it is, or as usual.
 local function phase(self, iteration)
@@ -93,6 +97,10 @@ function switching_model.checked(where, given, own)
   o.scales = options.check(where .. ": scales", o.scales, { state = { 1e-4, 1 }, observation = { 1e-4, 0.1 },
     switch = { 1e-4, 0.1 } })
   forecaster.fits(where, o, forms)
+  if o.gradient == "score_function" and o.resampling ~= "multinomial" then
+    core.error(("%s: gradient 'score_function' needs resampling 'multinomial', whose choices have a density, got '%s'")
+      :format(where, o.resampling))
+  end
   o.floor = o.floor or o.dtype == "float32" and 1e-6 or 1e-8
   o.hidden = o.hidden == nil and { 32 } or o.hidden
   return o
@@ -157,7 +165,7 @@ function switching_model.build(self, o, how)
   self.recurrence_group = not categorical and self.bases:group_of "s" or 1
   self.control_group = { b = has.b and self.bases:group_of "b" or 1, d = has.d and self.bases:group_of "d" or 1 }
   for _, name in ipairs { "num_particles", "conditioning", "resampling", "threshold", "no_resampling", "frozen",
-    "resampled_gradient", "floor" } do
+    "resampled_gradient", "gradient", "floor" } do
     self[name] = o[name]
   end
   self.frozen_names = { a = true, b = true, c = true, d = true, q = true, r = true }

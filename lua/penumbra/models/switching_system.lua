@@ -24,6 +24,7 @@ local options = require "penumbra.options"
 local prepared_batch = require "penumbra.models.prepared_batch"
 local rbpf = require "penumbra.smc.rbpf"
 local recording = require "penumbra.autodiff.recording"
+local sequential_bound = require "penumbra.smc.sequential_bound"
 local switching = require "penumbra.smc.switching"
 
 local switching_system = {}
@@ -160,7 +161,7 @@ local function model_of(self, size, how, drawn)
   end
   local model = { batch_shape = { size }, num_particles = how.num_particles or self.num_particles, trace = false,
     conditioning = self.conditioning, resampling = self.resampling, threshold = how.threshold or self.threshold,
-    resampled_gradient = self.resampled_gradient, generator = how.generator,
+    resampled_gradient = self.resampled_gradient, gradient = self.gradient, generator = how.generator,
     initial_mean = self.prior_mean, initial_cov = (self.prior_log_inverse_scale * -2):exp():diag_embed() }
   function model.init(_, at) return kind.law(kind.first(self, at)) end
   if self.bases.bases.f then
@@ -215,12 +216,14 @@ end
 --- evidence(self, b, how): the filter's log-evidence of a prepared batch, [B].
 function switching_system.evidence(self, b, how)
   local around, f = surroundings(self, b, how), filter_of(self, b.size, how)
-  local total
+  local total, increments = nil, {}
   for t = 1, b.steps do
-    local increment = taken_in(f, at_step(around, t))
-    total = total and total + increment or increment
+    increments[t] = taken_in(f, at_step(around, t))
+    total = total and total + increments[t] or increments[t]
   end
-  return total
+  local score = self.gradient == "score_function"
+    and sequential_bound.score(f.pass.machine, core.stack(increments, 1))
+  return score and total + score:to(self.dtype) or total
 end
 
 --- The options of m:smooth(batch, {draws = 100, generator =}).

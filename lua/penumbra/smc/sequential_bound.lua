@@ -91,13 +91,14 @@ local function signal(reward, baseline, t)
   return n > 1 and (reward - reward:mean()) * (n / (n - 1)) or reward
 end
 
--- sum_t log p(ancestors_t) (evidence from t on - baseline), whose gradient is what resampling adds to that of the
--- evidence; its value is 0.
-local function score_of(machine, increments, baseline)
+--- score(machine, increments, baseline): sum_t log p(ancestors_t) (evidence from t on - baseline), whose gradient is
+--- what resampling adds to that of the evidence: [B...], of value 0; nil where nothing was resampled. machine: one with
+--- gradient = "score_function"; increments [T, B...], those that it gave.
+function bound.score(machine, increments, baseline)
   local reward, sum = rewards(increments:detach():to "float64"), nil
   for t = 1, increments:size(1) do
     local log_prob = machine.scores[t]
-    local term = log_prob and log_prob:sum(1) * signal(reward:select(1, t), baseline, t)
+    local term = log_prob and log_prob:sum(1):to "float64" * signal(reward:select(1, t), baseline, t)
     sum = sum and term and sum + term or sum or term
   end
   return sum and sum - sum:detach()
@@ -115,7 +116,7 @@ local function with_resampling(where, make, model, y, given, threshold)
   local result, machine = run(where, filter, y, o)
   local value = mean_of(result.log_evidence)
   if gradient == "score_function" then
-    local score = score_of(machine, result.increments, o.baseline)
+    local score = bound.score(machine, result.increments, o.baseline)
     value = score and value + mean_of(score) or value
   end
   return value, result
