@@ -134,11 +134,11 @@ describe("posteriors for each datum", function()
           close(want, log_q[s])
           close(path, z[s])
         end
-        held(q, function(x)
+        if draws > 4 then held(q, function(x) -- (what is left of four is all but singular)
           local frozen = {}
           for k, p in ipairs(q:parameters()) do frozen[k] = p:detach() end
           return (restated({ parameters = function() return frozen end }, begun, x[1], noise[1])):sum()
-        end)
+        end) end
       end
     end
   end)
