@@ -1,7 +1,8 @@
 -- Of every loss that a trainer makes, the gradient along one direction of all parameters is that of differences of the
 -- same loss on the same draws: half of a gradient, or a term without one, shows. The losses are those that the
--- trainers themselves hand to pn.train.fit, or to pn.compile with an optimiser.
+-- trainers themselves hand to pn.train.fit, to pn.compile with an optimiser, or to L-BFGS.
 local pn = require "penumbra"
+local lbfgs = require "penumbra.optim.lbfgs"
 local replay = require "penumbra.autodiff.replay"
 local train = require "penumbra.train"
 local nn = pn.nn
@@ -38,9 +39,24 @@ local function compiled(run, skip)
   return found
 end
 
+-- What `run` has L-BFGS minimise first, and over what.
+local function minimised(run)
+  local make, found = lbfgs.new, nil
+  lbfgs.new = function(list) -- luacheck: ignore
+    return { iterations = 0, step = function(_, f)
+      found = { loss = f, data = {}, parameters = list, value = f():item() }
+      error(found)
+    end }
+  end
+  local ok, message = pcall(run)
+  lbfgs.new = make -- luacheck: ignore
+  assert(found, ok or message)
+  return found
+end
+
 -- list: parameters; they are moved a little first, away from kinks and from where they all are alike.
 local function check(o, list, what)
-  local data, rows = {}, o.batch_size or o.data[1]:size(1)
+  local data, rows = {}, o.batch_size or o.data[1] and o.data[1]:size(1)
   for k, x in ipairs(o.data) do data[k] = x:size(1) > rows and x:slice(1, 1, rows) or x end
   local g, state = pn.generator(12), o.generator and o.generator:state()
   local way, at = {}, {}
@@ -202,5 +218,43 @@ describe("the gradient of a training loss is that of differences:", function()
         check(o, o.parameters, ("layer %d %s"):format(layer, how.kl or how.expectation or ""))
       end
     end
+  end)
+
+  it("what fits structural series, which begins where it was told", function()
+    local structural = pn.smc.structural
+    local y = pn.randn({ 12 }, { generator = g }):cumsum(1):totable()
+    y[5] = 0 / 0
+    y = pn.tensor(y)
+    local irregular = structural.irregular {}
+    for _, case in ipairs {
+      { structural.level {}, { ["level.scale"] = 0.7 } },
+      { structural.trend {}, { ["trend.scale"] = 0.4, ["trend.slope_scale"] = 0.2 } },
+      { structural.seasonal { period = 3 }, { ["seasonal.scale"] = 0.6 } },
+      { structural.cycle {}, { ["cycle.scale"] = 0.5, ["cycle.period"] = 4.5, ["cycle.damping"] = 0.8 } },
+      { structural.arma { p = 2, q = 1, scale = 0.8 }, {}, true },
+    } do
+      local model, start = case[1] + irregular, case[2]
+      local elsewhere = case[3] -- coefficients that take no start
+      start["irregular.scale"] = 1.3
+      local o = minimised(function() model:fit(y, { start = start }) end)
+      if not elsewhere then
+        assert.near(-model:log_likelihood(y, start):sum():item(), o.value, 1e-8)
+      end
+      check(o, o.parameters, model:names()[1])
+    end
+  end)
+
+  it("what fits a normal to a mixture, and posteriors of linear systems to a mask", function()
+    local o = minimised(function()
+      pn.gap.marginal_fit { loc = { -1, 0.7 }, scale = { 0.4, 0.8 }, weights = { 0.3, 0.7 } }
+    end)
+    check(o, o.parameters, "marginal_fit")
+    local system = pn.smc.linear_system { transition = { { 0.9, 0.2 }, { -0.1, 0.7 } }, transition_cov = { { 0.3, 0.1 },
+      { 0.1, 0.5 } }, emission = { { 1, 0.5 } }, emission_cov = { { 0.25 } }, initial_mean = { 0.3, 0 },
+      initial_cov = { { 1, 0 }, { 0, 2 } } }
+    o = minimised(function()
+      pn.gap.linear_gaussian(system, { steps = 4, method = "optimisation", conditioning = "partial" })
+    end)
+    check(o, o.parameters, "linear_gaussian")
   end)
 end)
