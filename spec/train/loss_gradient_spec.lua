@@ -167,6 +167,8 @@ describe("the gradient of a training loss is that of differences:", function()
     { "of a ladder", { latent = { 2, 3 }, hidden = { { 3 }, { 4 } }, structure = "ladder" }, { draws = 2 } },
     { "of a ladder, weighted", { latent = { 2, 3 }, hidden = { { 3 }, { 4 } }, structure = "ladder" },
       { objective = "iwae", draws = 3 } },
+    { "by networks of one's own", { decoder = "normal", encoder = nn.mlp { 4, 3, 4 },
+      decoder_network = nn.mlp { 2, 3, 4 } }, { draws = 2 } },
     { "beside a condition", { condition = 2, prior = "conditional" }, { draws = 2 } },
     { "beside a condition, two levels", { condition = 2, prior = "conditional", latent = { 2, 2 },
       hidden = { { 3 }, { 3 } } }, { objective = "iwae", draws = 2 } },
@@ -199,6 +201,40 @@ describe("the gradient of a training loss is that of differences:", function()
         prior_drift = given[2] and function(_, h) return -h end or nil }
       check(handed(function() m:fit { data = { y = y, times = pn.linspace(0, 1, 5) }, epochs = 1, draws = 2,
         objective = given[1] } end), m:parameters(), given[1])
+    end
+    for latent = 2, 4 do -- fewer and more latents than what is observed, from an encoder of the first two
+      pn.seed(2)
+      local m = pn.models.bnsde { size = 3, latent = latent, hidden = { 3 }, encoder = latent < 4 and { 3 } or nil,
+        decoder = latent < 4 and { 3 } or nil, prefix = latent < 4 and 2 or nil, noise = 0.7, posterior_scale = 0.3,
+        diffusion = function(_, h) return h:square() * 0.1 + 0.4 end, activation = "tanh" }
+      local more = pn.randn({ 5, 3, 3 }, { generator = g })
+      check(handed(function() m:fit { data = { y = more, times = pn.linspace(0, 1, 5) }, epochs = 1, draws = 2,
+        objective = "e_bayes" } end), m:parameters(), "latents")
+    end
+  end)
+
+  it("a residual state space model's bounds of draws", function()
+    local b = { y = pn.randn({ 3, 2, 1 }, { generator = g }) }
+    for _, objective in ipairs { "iwae", "elbo" } do
+      pn.seed(2)
+      local m = pn.models.vssm { size = 1, latent = 2, units = 2, hidden = { 3 }, flows = 1, flow_hidden = { 3 } }
+      local own = pn.generator(5)
+      check({ data = {}, generator = own, loss = function()
+        return -m:bound(b, { draws = 3, objective = objective, generator = own }):sum()
+      end }, m:parameters(), objective)
+    end
+  end)
+
+  it("what gates that are drawn let through, with slopes of each channel", function()
+    local gates = require "penumbra.vbp.gates"
+    for _, layer in ipairs { nn.prelu { channels = 4 }, nn.prelu(), nn.leaky_relu { slope = 0.2 }, nn.hard_tanh(),
+      nn.hard_sigmoid() } do
+      pn.seed(2)
+      local net = nn.sequential { nn.linear(2, 4), layer }
+      -- hard gates are the layer's own
+      assert.near(0, (gates.generate(net, x, math.huge) - net(x)):abs():max():item(), 1e-14)
+      check({ data = {}, loss = function() return (gates.generate(net, x, math.huge) * bits:select(2, 1):unsqueeze(2))
+        :sin():sum() end }, net:parameters(), layer:type())
     end
   end)
 
