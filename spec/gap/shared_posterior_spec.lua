@@ -218,3 +218,75 @@ describe("a normal fitted to a mixture of two", function()
     end
   end)
 end)
+
+describe("a normal fitted to any mixture", function()
+  local function log_normal(z, loc, scale)
+    return ((z - loc) / scale):square() * -0.5 - (scale * math.sqrt(2 * math.pi)):log()
+  end
+
+  -- KL(N(loc, scale^2) || mixture) on places that do not move with the normal; loc, scale [...].
+  local function kl(m, loc, scale, nodes)
+    local low, high = -14, 14
+    local z, parts = pn.linspace(low, high, nodes or 1401), {}
+    for k = 1, #m.loc do
+      parts[k] = log_normal(z, m.loc[k], pn.tensor(m.scale[k])) + math.log(m.weights[k])
+    end
+    local q = log_normal(z, loc:unsqueeze(-1), scale:unsqueeze(-1))
+    return (q:exp() * (q - pn.stack(parts, 1):logsumexp(1))):sum(-1) * ((high - low) / (z:numel() - 1))
+  end
+
+  -- How many places of a grid lie below their eight neighbours.
+  local function valleys(m)
+    local rows, columns = 81, 61
+    local loc = pn.linspace(-2, 2, rows):unsqueeze(2) + pn.zeros { 1, columns }
+    local scale = pn.linspace(math.log(0.2), math.log(2), columns):exp():unsqueeze(1) + pn.zeros { rows, 1 }
+    local v = kl(m, loc, scale, 281)
+    local inner, least = v:slice(1, 2, rows - 1):slice(2, 2, columns - 1), nil
+    for i = 1, 3 do
+      for j = 1, 3 do
+        local beside = v:slice(1, i, rows - 3 + i):slice(2, j, columns - 3 + j)
+        if i ~= 2 or j ~= 2 then least = least and least:minimum(beside) or beside end
+      end
+    end
+    return inner:lt(least):sum():item()
+  end
+
+  local mixtures = { { loc = { -1, 1 }, scale = { 0.35, 0.33 }, weights = { 0.45, 0.55 } },
+    { loc = { -1.2, 0.9 }, scale = { 0.5, 0.3 }, weights = { 0.3, 0.7 } }, { loc = { 0.7 }, scale = { 0.6 },
+      weights = { 1 } } }
+
+  it("with unequal weights and scales lies where nothing near is lower, once for each valley", function()
+    for _, m in ipairs(mixtures) do
+      local f = gap.marginal_fit(m)
+      assert.equal(valleys(m), #f.minima)
+      for k, found in ipairs(f.minima) do
+        local step = 1e-3
+        local at = kl(m, pn.tensor { found.loc, found.loc - step, found.loc + step, found.loc, found.loc },
+          pn.tensor { found.scale, found.scale, found.scale, found.scale - step, found.scale + step }):totable()
+        near(at[1], found.kl, 1e-9)
+        near({ 0, 0 }, { (at[3] - at[2]) / (2 * step), (at[5] - at[4]) / (2 * step) }, 2e-5)
+        assert.is_true(math.min(at[2], at[3], at[4], at[5]) > at[1])
+        assert.is_true(k == 1 or found.kl >= f.minima[k - 1].kl)
+      end
+      assert.equal(f.minima[1], f.best)
+      local variance = {}
+      for k, s in ipairs(m.scale) do variance[k] = s * s end
+      local omega = gap.shared_posterior { loc = m.loc, variance = variance, weights = m.weights }
+      near({ omega.loc:item(), omega.variance:item() }, { f.shared.loc, f.shared.scale ^ 2 }, 1e-12)
+      near(kl(m, omega.loc, omega.variance:sqrt()):item(), f.shared.kl, 1e-9)
+    end
+  end)
+
+  it("is the same wherever 0 lies, and in any unit", function()
+    for _, m in ipairs(mixtures) do
+      local loc, scale, by, unit = {}, {}, 300, 2.5
+      for k in ipairs(m.loc) do loc[k], scale[k] = m.loc[k] * unit + by, m.scale[k] * unit end
+      local f, other = gap.marginal_fit(m), gap.marginal_fit { loc = loc, scale = scale, weights = m.weights }
+      assert.equal(#f.minima, #other.minima)
+      for k, found in ipairs(f.minima) do
+        near({ found.kl, found.loc, found.scale }, { other.minima[k].kl, (other.minima[k].loc - by) / unit,
+          other.minima[k].scale / unit }, 1e-6)
+      end
+    end
+  end)
+end)

@@ -178,6 +178,24 @@ describe("the layer-by-layer fit", function()
     end
   end)
 
+  it("ends where the last layer's objective changes by no more than the tolerance", function()
+    local x = pn.linspace(-1, 1, 4):unsqueeze(2)
+    for _, noise in ipairs { 0.2, 3 } do -- objectives far above 1, and nearer
+      local function fit(tolerance)
+        pn.seed(2)
+        return inv.fit_layers(nn.sequential { nn.linear(1, 3), nn.tanh(), nn.linear(3, 1) }, { x = x, y = (x * 3):sin(),
+          noise_scale = noise, steps = 4, max_sweeps = 3, tolerance = tolerance })
+      end
+      local whole = fit(1e-300)
+      assert.same({ 3, false }, { whole.sweeps, whole.converged })
+      local first, second = whole.trace[1][2], whole.trace[2][2]
+      local change = math.abs(second - first) / math.max(1, math.abs(second))
+      local ended = fit(change * 1.001)
+      assert.same({ 2, true, second }, { ended.sweeps, ended.converged, ended.trace[2][2] })
+      assert.equal(3, fit(change * 0.999).sweeps)
+    end
+  end)
+
   it("fits networks in every way that is offered", function()
     local x = pn.linspace(-1, 1, 12):unsqueeze(2)
     local y = (x * 3):sin()

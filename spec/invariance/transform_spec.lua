@@ -85,6 +85,7 @@ describe("a translation", function()
     pn.seed(3)
     for _, bias in ipairs { true, false } do
       local net, x = network(bias), pn.tensor { 0.7, -1.2 }
+      for _, p in ipairs(net:parameters()) do p:set(pn.randn(p:shape())) end -- biases other than 0, too
       local at, elsewhere = x:unsqueeze(1), pn.randn { 5, 2 }
       for _, given in ipairs { {}, { layer = 1 }, { layer = 2, scale = 3 }, { layer = 3 } } do
         local values, moved = inv.translate_network(net, x, given)

@@ -47,6 +47,35 @@ describe("transport", function()
     assert.is_true(pn.check_gradients(value, { p, q }).error < 1e-5)
   end)
 
+  it("has the gradient of distances, filters side by side, where the spread stays", function()
+    -- the first component is the widest and stays: that x is measured in has no gradient
+    local wide, own = pn.linspace(-3, 3, 8):reshape({ 4, 2, 1 }), pn.param(pn.randn { 4, 2, 1 } * 0.4)
+    local q, c = pn.param(pn.randn { 4, 2 }), pn.randn { 2, 4, 4 }
+    local function value()
+      return (pn.smc.transport(pn.concatenate({ wide, own }, 3), q, { steps = 200 }) * c):sum()
+    end
+    assert.is_true(pn.check_gradients(value, { own, q }).error < 1e-5)
+    assert.is_true(pn.grad(value(), { own })[1]:abs():max():item() > 1e-2)
+    -- of a sequence of particles [N, B, d] moved by a machine, the matrix is the one that transport gives
+    local state, weights = pn.randn { 4, 3, 2 }, pn.randn { 4, 3 }
+    local s = pn.smc { num_particles = 4, batch_shape = { 3 }, threshold = 1 }
+    s:weigh(weights)
+    local moved = s:transport({ a = state, b = state:select(3, 1) * 2 }, { epsilon = 0.7, steps = 50 })
+    local flat = pn.concatenate({ state, state:slice(3, 1, 1) * 2 }, 3)
+    local T = pn.smc.transport(flat, weights, { epsilon = 0.7, steps = 50 })
+    for b = 1, 3 do
+      assert.is_true(gap(T[b]:matmul(state:select(2, b)), moved.a:select(2, b)) < 1e-12)
+      assert.is_true(gap(T[b]:matmul(state:select(2, b):select(2, 1) * 2), moved.b:select(2, b)) < 1e-12)
+    end
+    -- filters that are not due keep their particles
+    local kept = pn.smc { num_particles = 4, batch_shape = { 2 }, threshold = 0.6 }
+    kept:weigh(pn.tensor { { 0, 0 }, { 5, 0 }, { 0, 0.1 }, { 0, 0 } })
+    local x2 = pn.randn { 4, 2 }
+    local after = kept:transport(x2)
+    assert.is_true(gap(after:select(2, 1), x2:select(2, 1)) > 1e-2)
+    assert.equal(0, gap(after:select(2, 2), x2:select(2, 2)))
+  end)
+
   it("treats filters side by side each by itself, and weights of 0", function()
     local both = pn.stack({ x, x * 2 + 1 }, 2)
     local weights = pn.stack({ log_w, log_w * 0 }, 2)
