@@ -240,6 +240,22 @@ describe("values as tables of HTML", function()
     assert.is_nil(cells(pn.ones { 0, 3 }))
   end)
 
+  it("are whole: what is opened is closed, in order", function()
+    for _, value in ipairs { pn.ones { 2, 3 }, pn.nn.linear(2, 1), pn.ones { 30, 30 } } do
+      local open = {}
+      local html = rich.bundle(value)["text/html"]
+      for slash, tag in html:gmatch "<(/?)(%l+)>" do
+        if slash == "" then
+          open[#open + 1] = tag
+        else
+          assert.equal(table.remove(open), tag)
+        end
+      end
+      assert.same({}, open)
+      assert.matches("^<table><thead>.*</thead>\n<tbody>.*</tbody></table><pre>.*</pre>$", html)
+    end
+  end)
+
   it("of posteriors have the summary's words, of networks their parameters", function()
     pn.seed(1)
     local p = pn.nuts(pn.model(function(m)

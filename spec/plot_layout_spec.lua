@@ -179,6 +179,52 @@ describe("a grid of panels", function()
   end)
 end)
 
+describe("a program", function()
+  it("has a statement for all that a panel has, each panel after what undoes the one before", function()
+    local line = plot.line({ 1, 2 }, { 3, 4 }, { label = "l" })
+    local function lines_of(p)
+      local seen = {}
+      for l in (script(p) .. "\n"):gmatch "([^\n]*)\n" do seen[l] = (seen[l] or 0) + 1 end
+      return seen
+    end
+    local function has(p, ...)
+      local seen = lines_of(p)
+      for _, want in ipairs { ... } do assert(seen[want], want .. "\n" .. script(p)) end
+    end
+    local grey = " textcolor rgb '#333333'"
+    local always = { "unset title", "unset xlabel", "set xtics autofreq", "set yrange [*:*] noreverse", "set grid",
+      "set encoding utf8", "set output \"\\056\\057a\\056svg\"", "unset output", "$data1 << EOD", "EOD" }
+    local function with(...) return table.unpack(table.move({ ... }, 1, select("#", ...), #always + 1,
+      table.move(always, 1, #always, 1, {}))) end
+    has({ title = "t", x_label = "u", y_label = "v", x_log = true, y_log = true, x_step = 2, y_step = 0.5,
+      x_range = { 1, 8 }, y_range = { 2, 9 }, legend = "top left", legend_title = "w", line },
+      with('set title "t" textcolor rgb \'#222222\'', 'set xlabel "u"' .. grey, 'set ylabel "v"' .. grey,
+        "set logscale x", "set format x '%g'", "set logscale y", "set format y '%g'", "set xtics 2",
+        "set format x '%.7g'", "set ytics 0.5", "set format y '%.7g'", "set xrange [1:8]", "set yrange [2:9]",
+        "set key inside vertical top left", 'set key title "w"', "1 3", "2 4"))
+    has({ x_label = "u", legend = "below", line }, with('set xlabel "u\\n"' .. grey,
+      "set key bmargin center horizontal"))
+    has({ x_range = { 8, 1 }, plot.bars({ 1, 2 }, { -3, 4 }) }, with("set xrange [8:1]", "set yrange [*<0:0<*]",
+      "set xzeroaxis linetype 1 linecolor rgb '#5a5a5a' linewidth 1", "unset key"))
+    has({ plot.bars({ 1, 2 }, { 3, 4 }) }, with("set yrange [0:*]", "set autoscale xfix",
+      "set offsets graph 0.02, graph 0.02, 0, 0"))
+    has({ plot.heatmap({ { 1, 2 }, { 3, 4 } }, { colour_label = "c" }) }, with("set yrange [*:*] reverse",
+      "unset grid", "set autoscale yfix", "set datafile missing", 'set cblabel "c"' .. grey))
+    has({ title = "p", plot.images(pn.rand { 1, 3, 3 }, { range = { 0, 2 } }) }, with("set cbrange [0:2]",
+      "set size ratio -1", "set border 0", "unset colorbox", "set margins 0.5,0.5,0.5,2"))
+    local three = {}
+    for k = 1, 3 do three[k] = plot.panel { title = "p" .. k, line } end
+    for legend, resets in pairs { panels = 3, below = 4 } do
+      local text = script(three, { legend = legend, title = "all" })
+      assert.equal(resets, select(2, text:gsub("unset title\n", "")))
+      assert.equal(resets, select(2, text:gsub("set size [%d.]+, [%d.]+\nset origin", "")))
+      assert.matches('set multiplot title "all"\n', text)
+      assert.matches("unset multiplot\nunset output", text)
+      for k = 1, 3 do assert(text:find('set title "p\\06' .. k .. '"', 1, true)) end
+    end
+  end)
+end)
+
 describe("marks", function()
   it("have the numbers that they were given", function()
     local x, y = { 3, 1, 2.5 }, { 4, -1, 0.5 }
