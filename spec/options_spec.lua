@@ -121,3 +121,69 @@ describe("options.nearest", function()
     assert.is_true(options.distance("ABC", "abc") < 1)
   end)
 end)
+
+-- Both by their definitions: the least number of edits over all ways to begin, the letters of one in another in order.
+describe("what is near, by definition,", function()
+  local function edits(a, b)
+    if a == "" or b == "" then return #a + #b end
+    local x, y = a:sub(1, 1), b:sub(1, 1)
+    local best = math.min(edits(a:sub(2), b) + 1, edits(a, b:sub(2)) + 1, edits(a:sub(2), b:sub(2)) + (x == y and 0 or 1))
+    if #a > 1 and #b > 1 and x == b:sub(2, 2) and a:sub(2, 2) == y then
+      best = math.min(best, edits(a:sub(3), b:sub(3)) + 1)
+    end
+    return best
+  end
+
+  local function within(a, b) -- the letters of a in b
+    if a == "" then return true end
+    for k = 1, #b do
+      if b:sub(k, k) == a:sub(1, 1) and within(a:sub(2), b:sub(k + 1)) then return true end
+    end
+    return false
+  end
+
+  local function nearest(name, names)
+    local limit, best, least = #name < 6 and 1 or #name < 9 and 2 or 3, nil, nil
+    for _, other in ipairs(names) do
+      local d = edits(name:lower(), other:lower())
+      d = d == 0 and name ~= other and 0.1 or d
+      local longer = other:lower():sub(1, #name) == name:lower()
+        or other:sub(1, 1) == name:sub(1, 1) and #other <= #name + 3 and within(name, other)
+      if #name >= 3 and longer then d = math.min(d, limit) end
+      if d <= limit and d < #other and (not best or d < least or d == least and other < best) then
+        best, least = other, d
+      end
+    end
+    return best
+  end
+
+  it("is what is found", function()
+    local state = 7
+    local function word()
+      local letters = {}
+      state = (state * 1103515245 + 12345) % 2 ^ 31
+      for k = 1, 1 + state // 65536 % 6 do
+        state = (state * 1103515245 + 12345) % 2 ^ 31
+        local at = state // 65536 % 4 + 1
+        letters[k] = ("abAc"):sub(at, at)
+      end
+      return table.concat(letters)
+    end
+    local found = 0
+    for _ = 1, 250 do
+      local name, names = word(), {}
+      for k = 1, 4 do names[k] = word() .. (k > 2 and word() or "") end
+      for k = 1, 2 do
+        local d = edits(name:lower(), names[k]:lower())
+        assert.equal(d == 0 and name ~= names[k] and 0.1 or d, options.distance(name, names[k]), name .. " " .. names[k])
+      end
+      local near = nearest(name, names)
+      assert.equal(near, options.nearest(name, names), name .. " among " .. table.concat(names, " "))
+      found = found + (near and 1 or 0)
+    end
+    assert.is_true(found > 50 and found < 240)
+    assert.equal("max_depth", options.nearest("maxdth", { "max_depth" })) -- three letters are missing
+    assert.is_nil(options.nearest("maxdt", { "max_depth" }))              -- four
+    assert.is_nil(options.nearest("sttts", { "steepest" }))               -- more of one letter than there are
+  end)
+end)

@@ -172,6 +172,97 @@ describe("a progress line", function()
   end)
 end)
 
+-- On a clock that stands where it is told to.
+describe("a progress line by the clock", function()
+  local now, reads, clock = 0, 0, core.clock
+  before_each(function()
+    now, reads = 100, 0
+    core.clock = function()
+      reads = reads + 1
+      return now
+    end
+  end)
+  after_each(function() core.clock = clock end)
+
+  -- The last line of a bar with these options after so many steps in so many seconds.
+  local function line(o, seconds, steps, ...)
+    o.out, o.every = paper(), 0
+    local bar = progress.new(o)
+    now = now + seconds
+    bar:step(steps, ...)
+    bar:finish()
+    local list = lines(o.out.text)
+    assert.equal(list[1], list[2])
+    return list[2]
+  end
+
+  it("has the share, what was made by the second, and what is left", function()
+    assert.equal("train   45 %  18/40  loss 0.5  2/s  11 s left",
+      line({ total = 40, label = "train", done = 10 }, 4, 8, "loss", 0.5))
+    assert.equal("  2 %  4/200  0.05/s  1:05:20 left", line({ total = 200 }, 80, 4))
+    assert.equal(" 50 %  3e+06/6000000  2 M/s  1.5 s left", (line({ total = 6000000 }, 1.5, 3000000):gsub("3000000/",
+      "3e+06/")))
+    assert.equal("100 %  50000/50000  25 k/s  2.0 s", line({ total = 50000 }, 2, 50000))
+    assert.equal("7  0.5/s  14 s", line({}, 14, 7))
+    assert.equal("  0 %  0/10  5.0 s", line({ total = 10 }, 5, 0)) -- no rate yet
+    assert.equal("1  0.0 s", line({}, 0, 1))
+  end)
+
+  it("is cut at its width, and no sooner", function()
+    local whole = line({ total = 40, label = "train" }, 4, 8)
+    assert.equal(whole, line({ total = 40, label = "train", width = #whole }, 4, 8))
+    local cut = line({ total = 40, label = "train", width = #whole - 1 }, 4, 8)
+    assert.equal(whole:sub(1, #whole - 4) .. "...", cut)
+  end)
+
+  it("looks at the clock after twice as many steps, up to 32, while they are fast, and at each slow one", function()
+    local bar = progress.new { out = paper(), every = 16 }
+    reads = 0
+    local looks = {}
+    for k = 1, 200 do
+      local before = reads
+      bar:step()
+      if reads > before then looks[#looks + 1] = k end
+    end
+    assert.same({ 1, 3, 7, 15, 31, 63, 95, 127, 159, 191 }, looks)
+    now = now + 4.5 -- more than a quarter of what lies between two lines
+    local before = reads
+    repeat bar:step() until reads > before
+    before = reads
+    for _ = 1, 3 do
+      now = now + 4.5
+      bar:step()
+    end
+    assert.equal(before + 3, reads)
+    assert.equal(1, #lines(bar.out.text)) -- the first after 16 seconds
+  end)
+
+  it("gives names their values, and forgets those that come no more", function()
+    local bar = progress.new { out = paper(), every = 0 }
+    for k, more in ipairs { { "a", 1, "b", 2, "c", "x" }, { "a", 3 }, {}, { "d", 4, "e", 5.12345 } } do
+      now = now + 1
+      bar:step(1, table.unpack(more))
+      assert.equal(({ "1  a 1  b 2  c x  1/s  1.0 s", "2  a 3  1/s  2.0 s", "3  a 3  1/s  3.0 s",
+        "4  d 4  e 5.123  1/s  4.0 s" })[k], lines(bar.out.text)[k])
+    end
+  end)
+
+  it("moves a sampler in blocks that double while they are fast", function()
+    local steps = getmetatable(progress.new { out = paper() }).__index
+    local own, blocks, sum = steps.step, 0, 0
+    steps.step = function(self, n, ...)
+      blocks, sum = blocks + 1, sum + n
+      return own(self, n, ...)
+    end
+    local m = pn.model(function(m) m:sample("a", pn.dist.normal(0, 1)) end)
+    local ok, message = pcall(pn.nuts, m, { chains = 1, warmup = 100, draws = 155, progress = paper() })
+    steps.step = own
+    assert(ok, message)
+    assert.equal(255, sum)
+    assert.is_true(blocks <= 12, blocks) -- 1 + 2 + 4 + ... + 128 = 255, and one more where the warm-up ends
+  end)
+end)
+
 describe("progress.asked", function()
   it("follows the option, and where it is absent the prompt", function()
     local out = paper()

@@ -142,6 +142,27 @@ describe("nn.bayesian", function()
     end
   end)
 
+  it("has the divergence's gradient in all that it is made of: against differences", function()
+    local x = pn.randn { 4, 3 }
+    for _, prior in ipairs { 2, "scale", "student" } do
+      local scale = prior == "scale" and pn.param(pn.tensor(0.7)) or nil
+      local given = { prior = scale and dist.normal(0, scale) or prior == "student" and dist.student_t(5, 0, 1) or prior,
+        posterior_scale = 0.5, draws = 3 }
+      local one, two = nn.bayesian(nn.linear(3, 2), given), nn.bayesian(nn.linear(2, 2), given)
+      local net = nn.sequential { one, nn.tanh(), nn.sequential { two, nn.relu() } }
+      local list = net:parameters()
+      if scale then list[#list + 1] = scale end
+      local function divergence()
+        pn.seed(4)
+        return net:kl()
+      end
+      assert.is_true(pn.check_gradients(divergence, list).error < 1e-5)
+      pn.seed(4)
+      near(net:kl():item(), (pn.seed(4) or one:kl() + two:kl()):item(), 1e-12)
+      assert.is_true(net(x):requires_grad())
+    end
+  end)
+
   it("sums the divergence over all weights, in closed form where there is one", function()
     local net = nn.bayesian(small(), { prior = 2, posterior_scale = 0.5 })
     local want = 0

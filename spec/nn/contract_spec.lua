@@ -354,6 +354,10 @@ describe("actnorm", function()
     assert.is_true(y:mean({ 1, 3 }):abs():max():item() < 1e-14)
     assert.is_true((y:square():mean { 1, 3 } - 1):abs():max():item() < 1e-13)
     assert.same(y:totable(), layer(t):totable())
+    local list = layer:parameters()
+    for k, g in ipairs(pn.grad((y * t):sum(), list)) do
+      assert.same(pn.grad((layer(t) * t):sum(), list)[k]:totable(), g:totable()) -- it has the layer's graph
+    end
     refuses("layer must be an actnorm, got linear", nn.fit_actnorm, nn.linear(3, 2), t)
     refuses("actnorm: input must have shape %[batch, 3, %.%.%.%], got %[2, 2%]", nn.fit_actnorm, layer,
       pn.ones { 2, 2 })

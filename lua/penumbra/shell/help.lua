@@ -112,7 +112,7 @@ end
 -- The first sentence, or as much of it as stands before a colon or semicolon.
 local function first_line(text)
   local line = text:match "^[^\n]*"
-  for _, stop in ipairs { "%f[%w)%]][%w)%]]+()[:;]%s", "()%.%s", "()%.$" } do
+  for _, stop in ipairs { "%f[%w)%]][%w)%]]+()[:;]%s", "%f[.]()%.%s", "%f[.]()%.$" } do
     local at = line:match("^.-" .. stop)
     if at and at > 14 then line = line:sub(1, at - 1) end
   end

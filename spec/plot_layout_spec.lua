@@ -1,0 +1,313 @@
+--- Where things stand in pictures: legends in corners that nothing reaches, panels that fill the canvas, marks' numbers,
+--- colours in turn. Read off the program that gnuplot is given.
+local pn = require "penumbra"
+local plot = pn.plot
+
+local function script(content, opt) return plot.script("a.svg", "svg", content, opt) end
+
+-- The rows of numbers of the k-th data block of a program.
+local function block(text, k)
+  local rows = {}
+  for line in text:match("%$data" .. k .. " << EOD\n(.-)EOD"):gmatch "[^\n]+" do
+    local row = {}
+    for word in line:gmatch "%S+" do row[#row + 1] = tonumber(word) or word end
+    rows[#rows + 1] = row
+  end
+  return rows
+end
+
+local function near(want, got, what)
+  assert(math.abs(want - got) < 2e-5, ("%s: %.8g, not %.8g"):format(what or "", got, want))
+end
+
+describe("a legend", function()
+  local function corner_of(text)
+    return text:match "set key inside vertical (%a+ %a+)" or text:match "set key bmargin" and "below" or "none"
+  end
+
+  -- marks: lists of {x, y, down = it reaches down to zero}.
+  local function free(points, x_range, y_range, x_log, y_log)
+    local function shares(k, given, log)
+      local list, low, high = {}, math.huge, -math.huge
+      for i, p in ipairs(points) do
+        list[i] = log and math.log(p[k]) or p[k]
+        low, high = math.min(low, list[i]), math.max(high, list[i])
+      end
+      if given then
+        low, high = math.min(given[1], given[2]), math.max(given[1], given[2])
+        if log then low, high = math.log(low), math.log(high) end
+      end
+      for i, v in ipairs(list) do list[i] = (v - low) / (high - low) end
+      return list
+    end
+    local x, y = shares(1, x_range, x_log), shares(2, y_range, y_log)
+    for _, corner in ipairs { "top right", "top left", "bottom right", "bottom left" } do
+      local taken = false
+      for i, p in ipairs(points) do
+        local across = corner:find "right" and x[i] > 0.6 or corner:find "left" and x[i] < 0.4
+        local along = corner:find "top" and y[i] > 0.65 or corner:find "bottom" and (y[i] < 0.35 or p.down)
+        taken = taken or across and along
+      end
+      if not taken then return corner end
+    end
+    return "below"
+  end
+
+  it("stands in the first corner that no mark reaches, or below", function()
+    local g, seen = pn.generator(4), {}
+    for trial = 1, 60 do
+      local n = trial % 6 + 2
+      local x, y = (pn.rand({ n }, { generator = g }) * 9 + 1):totable(), (pn.rand({ n }, { generator = g }) * 5 + 1)
+        :totable()
+      local points, kind, p = {}, trial % 4, { x_log = trial % 3 == 0, y_log = trial % 5 == 0 }
+      if trial % 7 == 0 then p.x_range, p.y_range = { 0.5, 12 }, { 7, 0.5 } end
+      for i = 1, n do points[i] = { x[i], y[i] } end
+      if kind == 0 then
+        p[1] = plot.points(x, y, { label = "a" })
+      elseif kind == 1 then
+        p[1] = plot.line(x, y, { label = "a" })
+      elseif kind == 2 then
+        local upper = {}
+        for i = 1, n do
+          upper[i] = y[i] + 2
+          points[n + i] = { x[i], upper[i] }
+        end
+        p[1] = plot.band(x, y, upper, { label = "a" })
+      else
+        p.y_log = false
+        p[1] = plot.bars(x, y, { label = "a" })
+        for i = 1, n do points[i].down = true end
+      end
+      local corner = corner_of(script(p))
+      assert.equal(free(points, p.x_range, p.y_range, p.x_log, p.y_log), corner, trial)
+      seen[corner] = true
+    end
+    assert.is_true(seen["top right"] and seen["top left"] and seen["bottom right"] and seen.below)
+    assert.equal("none", corner_of(script { plot.line({ 1, 2 }, { 1, 2 }) })) -- without a label there is none
+    assert.matches("unset key", script { legend = "none", plot.line({ 1, 2 }, { 1, 2 }, { label = "a" }) })
+  end)
+
+  it("of all panels stands below them, each label once", function()
+    local list = {}
+    for k = 1, 3 do
+      list[k] = plot.panel { plot.line({ 1, 2 }, { k, 2 }, { label = "one" }), plot.points({ 1, 2 }, { k, 2 },
+        { label = k == 3 and "three" or "two" }) }
+    end
+    local text = script(list, { legend = "below", columns = 2 })
+    local height = 2 * 330 + 30
+    local strip = text:match "set size 1, ([%d.]+)\nset origin 0, 0"
+    near(34 / height, strip, "strip")
+    near(17 / height, text:match "set key at screen 0.5, screen ([%d.]+) center", "middle")
+    local labels = {}
+    for label in text:match "\nplot (%$none[^\n]*)":gmatch 'title "(.-)"' do labels[#labels + 1] = label end
+    assert.same({ "one", "two", "three" }, labels)
+    local before = text:match "^(.*)%$none << EOD"
+    assert.equal(0, select(2, before:gsub('title "one"', "")))
+  end)
+end)
+
+describe("a grid of panels", function()
+  local function panels(n)
+    local list = {}
+    for k = 1, n do list[k] = plot.panel { title = "p" .. k, plot.line({ 1, 2 }, { 1, 2 }, { label = "a" }) } end
+    return list
+  end
+
+  it("fills the canvas row by row below the title and above the legend", function()
+    for _, case in ipairs { { 2 }, { 3 }, { 5 }, { 5, 1 }, { 6, 3 }, { 7, 3, title = "T" }, { 4, 2, legend = "below" },
+      { 5, 2, title = "T", legend = "below", size = { 500, 400 } } } do
+      local n, columns = case[1], case[2] or math.ceil(math.sqrt(case[1]))
+      local rows = math.ceil(n / columns)
+      local text = script(panels(n), { columns = case[2], title = case.title, legend = case.legend, size = case.size })
+      local width = case.size and case.size[1] or columns * 440
+      local height = case.size and case.size[2] or rows * 330 + (case.title and 30 or 0) + (case.legend and 30 or 0)
+      assert.matches(("size %d,%d "):format(width, height), text)
+      local at = {}
+      for w, h, x, y in text:gmatch "set size ([%d.]+), ([%d.]+)\nset origin ([%d.]+), ([%d.]+)" do
+        at[#at + 1] = { w = tonumber(w), h = tonumber(h), x = tonumber(x), y = tonumber(y) }
+      end
+      assert.equal(case.legend and n + 1 or n, #at)
+      for k = 1, n do
+        local row, column = (k - 1) // columns + 1, (k - 1) % columns + 1
+        near(1 / columns, at[k].w, "width")
+        near((column - 1) / columns, at[k].x, "left")
+        near(row == 1 and 1 - (case.title and 26 or 6) / height or at[k - columns].y, at[k].y + at[k].h, "top")
+        if row == rows then near((case.legend and 34 or 0) / height, at[k].y, "bottom") end
+      end
+    end
+  end)
+
+  it("with axes that are equally large has even gaps between them", function()
+    for _, case in ipairs { { 3, 3 }, { 6, 2, title = "T" }, { 4, 3, legend = "below" } } do
+      local n, columns = case[1], case[2]
+      local rows = math.ceil(n / columns)
+      local text = script(panels(n), { columns = columns, title = case.title, legend = case.legend, aligned = true,
+        size = { 700, 600 } })
+      local at = {}
+      local margins = ""
+      for k, side in ipairs { "l", "r", "t", "b" } do
+        margins = ("%s%sset %smargin at screen ([%%d.]+)"):format(margins, k > 1 and "\n" or "", side)
+      end
+      for l, r, t, b in text:gmatch(margins) do
+        at[#at + 1] = { l = l * 700, r = r * 700, t = t * 600, b = b * 600 }
+      end
+      assert.equal(n, #at)
+      for k = 1, n do
+        local row, column = (k - 1) // columns + 1, (k - 1) % columns + 1
+        local function close(want, got) assert(math.abs(want - got) < 0.01, ("%g %g"):format(want, got)) end
+        close(at[1].r - at[1].l, at[k].r - at[k].l)
+        close(at[1].t - at[1].b, at[k].t - at[k].b)
+        close(column == 1 and 74 or at[k - 1].r + 20, at[k].l)
+        close(row == 1 and 600 - (case.title and 26 or 6) or at[k - columns].b - 20, at[k].t)
+        if column == columns then close(680, at[k].r) end
+        if row == rows then close(60 + (case.legend and 34 or 0), at[k].b) end
+      end
+    end
+  end)
+
+  it("of one panel takes the title of the figure, of pictures the shape of the pictures", function()
+    assert.matches('set title "T"', (script({ plot.panel { plot.line({ 1, 2 }, { 1, 2 }) } }, { title = "T" })))
+    assert.matches('size 680,430 ', script { plot.line({ 1, 2 }, { 1, 2 }) })
+    for _, case in ipairs { { 1, 2, 4, 640, 640 * 4 / 9 }, { 2, 2, 4, 640 * 4 / 9, 640, "T" } } do
+      -- two pictures of 4 x 4 with a white line between: 4 x 9, or 9 x 4
+      local m = plot.images(pn.rand { 2, 4, 4 }, { columns = case[1] == 1 and 2 or 1 })
+      local text = script({ m }, { title = case[6] })
+      local w, h = text:match "size (%d+),(%d+) "
+      near(math.floor(case[4]), tonumber(w))
+      near(math.floor(case[5] + (case[6] and 30 or 0)), tonumber(h))
+    end
+  end)
+end)
+
+describe("a program", function()
+  it("has a statement for all that a panel has, each panel after what undoes the one before", function()
+    local line = plot.line({ 1, 2 }, { 3, 4 }, { label = "l" })
+    local function lines_of(p)
+      local seen = {}
+      for l in (script(p) .. "\n"):gmatch "([^\n]*)\n" do seen[l] = (seen[l] or 0) + 1 end
+      return seen
+    end
+    local function has(p, ...)
+      local seen = lines_of(p)
+      for _, want in ipairs { ... } do assert(seen[want], want .. "\n" .. script(p)) end
+    end
+    local grey = " textcolor rgb '#333333'"
+    local always = { "unset title", "unset xlabel", "set xtics autofreq", "set yrange [*:*] noreverse", "set grid",
+      "set encoding utf8", "set output \"\\056\\057a\\056svg\"", "unset output", "$data1 << EOD", "EOD" }
+    local function with(...) return table.unpack(table.move({ ... }, 1, select("#", ...), #always + 1,
+      table.move(always, 1, #always, 1, {}))) end
+    has({ title = "t", x_label = "u", y_label = "v", x_log = true, y_log = true, x_step = 2, y_step = 0.5,
+      x_range = { 1, 8 }, y_range = { 2, 9 }, legend = "top left", legend_title = "w", line },
+      with('set title "t" textcolor rgb \'#222222\'', 'set xlabel "u"' .. grey, 'set ylabel "v"' .. grey,
+        "set logscale x", "set format x '%g'", "set logscale y", "set format y '%g'", "set xtics 2",
+        "set format x '%.7g'", "set ytics 0.5", "set format y '%.7g'", "set xrange [1:8]", "set yrange [2:9]",
+        "set key inside vertical top left", 'set key title "w"', "1 3", "2 4"))
+    has({ x_label = "u", legend = "below", line }, with('set xlabel "u\\n"' .. grey,
+      "set key bmargin center horizontal"))
+    has({ x_range = { 8, 1 }, plot.bars({ 1, 2 }, { -3, 4 }) }, with("set xrange [8:1]", "set yrange [*<0:0<*]",
+      "set xzeroaxis linetype 1 linecolor rgb '#5a5a5a' linewidth 1", "unset key"))
+    has({ plot.bars({ 1, 2 }, { 3, 4 }) }, with("set yrange [0:*]", "set autoscale xfix",
+      "set offsets graph 0.02, graph 0.02, 0, 0"))
+    has({ plot.heatmap({ { 1, 2 }, { 3, 4 } }, { colour_label = "c" }) }, with("set yrange [*:*] reverse",
+      "unset grid", "set autoscale yfix", "set datafile missing", 'set cblabel "c"' .. grey))
+    has({ title = "p", plot.images(pn.rand { 1, 3, 3 }, { range = { 0, 2 } }) }, with("set cbrange [0:2]",
+      "set size ratio -1", "set border 0", "unset colorbox", "set margins 0.5,0.5,0.5,2"))
+    local three = {}
+    for k = 1, 3 do three[k] = plot.panel { title = "p" .. k, line } end
+    for legend, resets in pairs { panels = 3, below = 4 } do
+      local text = script(three, { legend = legend, title = "all" })
+      assert.equal(resets, select(2, text:gsub("unset title\n", "")))
+      assert.equal(resets, select(2, text:gsub("set size [%d.]+, [%d.]+\nset origin", "")))
+      assert.matches('set multiplot title "all"\n', text)
+      assert.matches("unset multiplot\nunset output", text)
+      for k = 1, 3 do assert(text:find('set title "p\\06' .. k .. '"', 1, true)) end
+    end
+  end)
+end)
+
+describe("marks", function()
+  it("have the numbers that they were given", function()
+    local x, y = { 3, 1, 2.5 }, { 4, -1, 0.5 }
+    local text = script { plot.error_bars(x, y, { 0.5, 0.25, 1 }), plot.error_bars(x, y, { lower = { 3, -2, 0 },
+      upper = { 5, 0, 9 } }), plot.bars(x, y), plot.bars(x, y, { width = 0.5 }), plot.bars({ 7 }, { 2 }),
+      plot.heatmap({ { 1, 2, 3 }, { 4, 5, 6 } }), plot.heatmap({ { 1, 2 } }, { x = { 5, 6 }, y = { 9 } }),
+      plot.text({ 1, 2 }, { 3, 4 }, { "a", "b c" }) }
+    assert.same({ { 3, 4, 3.5, 4.5 }, { 1, -1, -1.25, -0.75 }, { 2.5, 0.5, -0.5, 1.5 } }, block(text, 1))
+    assert.same({ { 3, 4, 3, 5 }, { 1, -1, -2, 0 }, { 2.5, 0.5, 0, 9 } }, block(text, 2))
+    -- the narrowest gap is that between 1 and 2.5 in the order of the list: |1 - 3| = 2 and |2.5 - 1| = 1.5
+    assert.same({ { 3, 4, 1.2 }, { 1, -1, 1.2 }, { 2.5, 0.5, 1.2 } }, block(text, 3))
+    assert.equal(0.75, block(text, 4)[1][3])
+    assert.same({ { 7, 2, 0.8 } }, block(text, 5))
+    assert.same({ { 1, 1, 1 }, { 2, 1, 2 }, { 3, 1, 3 }, { 1, 2, 4 }, { 2, 2, 5 }, { 3, 2, 6 } }, block(text, 6))
+    assert.same({ { 5, 9, 1 }, { 6, 9, 2 } }, block(text, 7))
+    assert.same({ 1, 3 }, { table.unpack(block(text, 8)[1], 1, 2) })
+    assert.matches("set yrange %[%*<0:0<%*%]", text) -- bars below zero
+    local up = script { plot.bars({ 1, 2 }, { 3, 4 }) }
+    assert.matches("set yrange %[0:%*%]", up)
+    assert.not_matches("xzeroaxis linetype", up)
+    local fan = script { plot.fan({ 1, 2 }, { { 1, 1 }, { 2, 2 }, { 3, 3 }, { 4, 4 }, { 5, 6 } }, { label = "l" }) }
+    assert.same({ { 1, 1, 5 }, { 2, 1, 6 } }, block(fan, 1))
+    assert.same({ { 1, 2, 4 }, { 2, 2, 4 } }, block(fan, 2))
+    assert.same({ { 1, 3 }, { 2, 3 } }, block(fan, 3))
+  end)
+
+  it("take the colours in turn, those of a fan one, and begin again after the last", function()
+    local marks, want = {}, {}
+    local wheel = { "#2f6db3", "#d9752b", "#3a9276", "#b5486a", "#7a62ad", "#8a7433", "#5f6b78" }
+    local x = { 1, 2 }
+    local function add(m, n, k)
+      marks[#marks + 1] = m
+      for _ = 1, n do want[#want + 1] = wheel[k] end
+    end
+    add(plot.line(x, x), 1, 1)
+    add(plot.fan(x, { { 1, 1 }, { 2, 2 }, { 3, 3 }, { 4, 4 } }), 2, 2)
+    add(plot.points(x, x), 1, 3)
+    marks[#marks + 1], want[#want + 1] = plot.line(x, x, { colour = "#123456" }), "#123456"
+    for k = 4, 7 do add(plot.line(x, x), 1, k) end
+    add(plot.line(x, x), 1, 1)
+    local got = {}
+    for colour in script(marks):match "\nplot ([^\n]*)":gmatch "linecolor rgb '(#%x+)'" do got[#got + 1] = colour end
+    assert.same(want, got)
+  end)
+
+  it("that are dots have room at the edges, words more, none on logarithmic axes", function()
+    local function offsets(p) return script(p):match "set offsets ([^\n]*)" end
+    local x, bars = { 1, 2 }, plot.error_bars({ 1, 2 }, { 1, 2 }, { 0.1, 0.1 })
+    assert.equal("graph 0.04, graph 0.04, graph 0.03, graph 0.03", offsets { bars })
+    assert.equal("graph 0, graph 0, graph 0.03, graph 0.03", offsets { x_log = true, bars })
+    assert.equal("graph 0.04, graph 0.04, graph 0, graph 0", offsets { y_log = true, bars })
+    assert.equal("graph 0.04, graph 0.04, graph 0.06, graph 0.06", offsets { plot.text(x, x, { "a", "b" }) })
+    assert.is_nil(offsets { plot.line(x, x) })
+  end)
+
+  it("of names turn upright where there is no room: two letters beside each, sixty in a row", function()
+    local function upright(count, length, columns)
+      local names, x = {}, {}
+      for k = 1, count do names[k], x[k] = ("n"):rep(length), k end
+      local p = plot.panel { x_names = names, plot.points(x, x) }
+      return script(columns and { p, p, columns = columns } or p):find("rotate by 90", 1, true) ~= nil
+    end
+    assert.is_false(upright(5, 10))
+    assert.is_true(upright(5, 11))
+    assert.is_false(upright(3, 8, 2))
+    assert.is_true(upright(3, 9, 2))
+  end)
+end)
+
+describe("pictures in letters", function()
+  it("have their title in the middle", function()
+    local m = plot.images(pn.rand { 1, 4, 4 })
+    local panel = plot.panel { title = "inner", m }
+    local path, stdout = os.tmpname(), io.stdout
+    local file <close> = assert(io.open(path, "w+"))
+    rawset(io, "stdout", file)
+    local ok, message = pcall(plot.show, { panel, panel }, { kind = "text", title = "outside" })
+    rawset(io, "stdout", stdout)
+    assert(ok, message)
+    file:seek "set"
+    local text, width = file:read "a", 79
+    os.remove(path)
+    assert.equal((" "):rep((width - 7) // 2) .. "outside", text:match "[^\n]*")
+    assert.equal((" "):rep((width - 5) // 2) .. "inner", text:match "\n( *inner)")
+  end)
+end)
