@@ -185,10 +185,10 @@ local function load_covered()
   end
 end
 
--- Words of the file's name that the test's name has, too.
+-- Words of the file's name below its folder that the test's name has, too.
 local function likeness(path, name)
   local alike = 0
-  for word in path:match "^src/(.*)%.c$":gmatch "%a+" do
+  for word in path:match "^src/%w+/(.*)%.c$":gmatch "%a+" do
     alike = alike + (#word > 2 and name:find(word, 1, true) and 1 or 0)
   end
   return alike
