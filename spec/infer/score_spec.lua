@@ -200,6 +200,16 @@ describe("Wasserstein distances", function()
     assert.equal(5, metrics.image_wasserstein(none, some, { empty = 5 }):item())
   end)
 
+  it("are not a number where a pixel is no mass, alone in its batch", function()
+    local some = pn.ones { 2, 2 }
+    for _, bad in ipairs { math.huge, -1, 0 / 0 } do
+      local wrong = pn.tensor { { 1, 2 }, { 3, bad } }
+      local d = metrics.image_wasserstein(pn.stack { some, wrong, some }, pn.stack { some, some, wrong }):totable()
+      assert.equal(0, d[1])
+      assert.is_true(d[2] ~= d[2] and d[3] ~= d[3])
+    end
+  end)
+
   it("beside the share of equal pixels", function()
     local a, b = pn.tensor { { 0, 1, 0 }, { 1, 1, 0 } }, pn.tensor { { 0, 1, 1 }, { 1, 0, 0 } }
     assert.equal(4 / 6, metrics.pixel_accuracy(a, b):item())
@@ -228,6 +238,9 @@ describe("Wasserstein distances", function()
       ["weights must have shape [1, 3]"] = function() metrics.wasserstein(x, x, { weights = pn.ones { 2 } }) end,
       ["weights must be numbers from 0 on"] = function()
         metrics.wasserstein(x, x, { weights = pn.tensor { -1, 2, 1 } })
+      end,
+      ["a sum above 0 and costs finite: item 1 is not"] = function()
+        metrics.wasserstein(x, x, { weights = pn.tensor { 1, math.huge, 1 } })
       end,
       ["cost must have a number for each"] = function() metrics.wasserstein(x, x, { cost = pn.ones { 2, 3 } }) end,
       ["a and b must have one shape"] = function() metrics.image_wasserstein(x, pn.zeros { 2, 3 }) end,

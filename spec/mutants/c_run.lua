@@ -1,32 +1,23 @@
---- Faults planted one at a time in the C of src/smc, infer, nn, distribution and autodiff, and which the tests notice.
+--- Faults planted one at a time in the C of src/smc, infer, nn, distribution, autodiff, math and tensor, and which the
+--- tests notice.
 ---
----     lua5.4 spec/mutants/c_run.lua try [--kind random] [--count 40] [--seed 1] [--under kalman] [--budget 300]
+---     lua5.4 spec/mutants/c_run.lua cover [PART]...   which blocks each test enters, and how long it takes: once
+---     lua5.4 spec/mutants/c_run.lua try [--kind random] [--count 40] [--seed 1] [--under kalman] [--part 1/2]
+---                                       [--budget 60]
 ---     lua5.4 spec/mutants/c_run.lua show [--kind random]
 ---
 --- Two kinds: random (an operator becomes another, a constant grows by one, a statement is dropped), aimed (a term of a
---- sum or product is dropped). The file is compiled with -O1 in a copy of the tree, core.so linked from the objects of
---- BUILD; tried by busted specs that are named as the file is, then by the folder's C programs, at last by its other
---- specs, the shortest first (as far as spec/mutants/run.lua has timed them), until one fails or `budget` seconds are
---- over. A fault that does not compile, or gives the same object, is none. Results: build/mutants/c_results; the rest
---- as for spec/mutants/run.lua.
-local tally = dofile "spec/mutants/tally.lua"
+--- sum or product is dropped). The changed file alone is compiled, with -O1, and linked with the objects of BUILD, to a
+--- core.so for busted specs and to programs of spec/c, which run until one fails: those that enter the function of the
+--- fault, those first that enter its block, the cheapest of them first (spec/mutants/c_tests.lua), until `budget`
+--- seconds of processor are over. A fault that does not compile, or gives the same object, is none. The tree is not
+--- touched. Results: build/mutants/c_results; the rest as for spec/mutants/run.lua.
+io.stdout:setvbuf "line"
+local tally, tests = dofile "spec/mutants/tally.lua", dofile "spec/mutants/c_tests.lua"
 local read, lines = tally.read, tally.lines
+local results = tests.room .. "/c_results"
 
-local lua, build = os.getenv "LUA" or "lua5.4", os.getenv "BUILD" or "build"
-local root = lines "pwd"[1]
-if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
-local room = build .. "/mutants"
-local tree, results = room .. "/c_tree", room .. "/c_results"
-
---- What enters the C of a folder: folders of specs, and C programs.
-local TESTS = {
-  smc = {"spec/smc spec/models spec/infer",
-    "kalman host_filter population resampling_hostile sweep_particle sweep_gaussian"},
-  infer = {"spec/infer spec/smc spec/pac spec/gap", "hmc target sweep_infer sweep_sampler metric"},
-  nn = {"spec/nn spec/optim spec/train", "nn conv optim rectified"},
-  distribution = {"spec/distribution spec/infer", "dist count sweep_bijector sweep_kl sweep_natural flow"},
-  autodiff = {"spec/autodiff spec/lua", "gradient graph replay loop vmap ode sde own_gradient"},
-}
+local FOLDERS = "src/smc src/infer src/nn src/distribution src/autodiff src/math src/tensor"
 
 -- ---- C text ----
 
@@ -65,14 +56,17 @@ end
 
 local OPENS = {["("] = 1, ["["] = 1, ["{"] = 1, [")"] = -1, ["]"] = -1, ["}"] = -1}
 
--- Marks the tokens within functions.
+-- Marks the tokens within functions: of which lines.
 local function mark_bodies(list)
-  local depth, within = 0, false
+  local depth, within = 0, nil
   for k, t in ipairs(list) do
-    if t.text == "{" and depth == 0 and k > 1 and list[k - 1].text == ")" then within = true end
+    if t.text == "{" and depth == 0 and k > 1 and list[k - 1].text == ")" then within = {first = t.line} end
     depth = depth + (t.text == "{" and 1 or t.text == "}" and -1 or 0)
-    t.within = within and depth > 0
-    if depth == 0 and t.text == "}" then within = false end
+    t.within = depth > 0 and within
+    if depth == 0 and t.text == "}" and within then
+      within.last = t.line
+      within = nil
+    end
   end
 end
 
@@ -130,7 +124,7 @@ local function faults_of(text)
   mark_bodies(list)
   local function add(kind, from, to, new, what)
     found[#found + 1] = {kind = kind, from = list[from].from, to = list[to].to, text = new, line = list[from].line,
-      what = what}
+      what = what, body = list[from].within}
   end
   for k, t in ipairs(list) do
     if t.within then
@@ -155,135 +149,55 @@ local function faults_of(text)
   return found
 end
 
--- ---- a copy of the tree ----
+-- ---- a fault's fate ----
 
-local function run(command) return os.execute(command) end
+local clean = {} -- objects of files as they are
 
--- What a source of the copy is compiled to: *_real.c to one object for each type of floats.
-local function objects_of(path)
-  local name, list = path:match "^src/(.*)%.c$", {}
-  for _, bits in ipairs(name:find "_real$" and { "_f64", "_f32" } or { "" }) do
-    list[#list + 1] = ("%s/build/obj/%s%s.o"):format(tree, name, bits)
-  end
-  return list
-end
-
--- What a run that was stopped left behind is taken back.
-local function prepare()
-  if read(tree .. "/Makefile") then
-    for _, line in ipairs(lines(("diff -rq src '%s/src'"):format(tree))) do
-      local path = line:match "^Files src/(.*)%.c and "
-      assert(path and run(("cp 'src/%s.c' '%s/src/%s.c'"):format(path, tree, path)), line)
-      for _, object in ipairs(objects_of("src/" .. path .. ".c")) do os.remove(object) end
-    end
-    return
-  end
-  assert(run(("mkdir -p '%s/build' && cp -a src Makefile '%s' && cp -a '%s/obj' '%s/embedded_lua.c' '%s/build'")
-    :format(tree, tree, build, build, tree)))
-  assert(run(("ln -s '%s/lua' '%s/lua' && ln -s '%s/spec' '%s/spec'"):format(root, tree, root, tree)))
-  assert(run(("find '%s/build/obj' -name '*.o' | xargs strip -g"):format(tree)))
-end
-
-local function make(target)
-  return run(("make -s -C '%s' BUILD=build CFLAGS=-O1 -j1 build/%s >'%s/make.log' 2>&1"):format(tree, target, tree))
-end
-
-local function sum_of(path) return lines(("cksum < '%s'"):format(path))[1] end
-
--- Seconds of specs that run.lua has timed.
-local function timed()
-  local seconds = {}
-  for _, path in ipairs(lines("ls " .. room .. "/cover/* 2>/dev/null")) do
-    local spec, s = (read(path) or ""):match "^([^\n]*)\n(%d+)\n"
-    if spec then seconds[spec] = tonumber(s) end
-  end
-  return seconds
-end
-
--- The folder's specs: those that share a word with the file's name first, then the shortest.
-local function specs_for(path, seconds)
-  local folders, list = TESTS[path:match "^src/(%w+)/"][1], {}
-  local rank = {}
-  for folder in folders:gmatch "%S+" do rank[#rank + 1] = folder end
-  for place, folder in ipairs(rank) do
-    for _, spec in ipairs(lines(("find %s -name '*_spec.lua' | LC_ALL=C sort"):format(folder))) do
-      local alike = 0
-      for word in path:match "^src/%w+/(.*)%.c$":gmatch "%a+" do
-        alike = alike + (#word > 2 and spec:find(word, 1, true) and 1 or 0)
-      end
-      list[#list + 1] = {spec = spec, alike = alike, place = place, seconds = seconds[spec] or 30}
+local function clean_objects(path, here)
+  if clean.path ~= path then
+    clean.path = path
+    for k, object in ipairs(tests.objects_of(path)) do
+      clean[k] = here .. "/clean." .. k .. ".o"
+      assert(tests.compile(read(path), path, object.option, clean[k]), path .. " does not compile")
     end
   end
-  table.sort(list, function(a, b)
-    if a.alike ~= b.alike then return a.alike > b.alike end
-    if a.place ~= b.place then return a.place < b.place end
-    if a.seconds ~= b.seconds then return a.seconds < b.seconds end
-    return a.spec < b.spec
-  end)
-  return list
+  return clean
 end
 
-local function passes(spec, seconds)
-  return run(("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/build/lua/?.so;;' "
-    .. "PENUMBRA=%s/penumbra BUILD=%s OPENBLAS_NUM_THREADS=1 timeout -k 5 %d busted --no-keep-going --lua=%s "
-    .. "-o spec/output.lua %s </dev/null >/dev/null 2>&1")
-    :format(root, root, root, tree, build, build, 30 + 8 * seconds, lua, spec))
-end
-
-local function verdict(fault, seconds, budget)
-  local objects = objects_of(fault.file)
-  local path, object = tree .. "/" .. fault.file, objects[1]
-  local text, spent = read(fault.file), 0
-  local function write(body)
-    local file <close> = assert(io.open(path, "w"))
-    file:write(body)
+-- none, killed or survived, by which test; the number of tests that were run, and their seconds.
+local function verdict(fault, here, budget)
+  local text, same, changed = read(fault.file), true, {}
+  local was = clean_objects(fault.file, here)
+  text = text:sub(1, fault.from - 1) .. fault.text .. text:sub(fault.to + 1)
+  for k, object in ipairs(tests.objects_of(fault.file)) do
+    object.object = here .. "/changed." .. k .. ".o"
+    if not tests.compile(text, fault.file, object.option, object.object) then return "none", "", 0, 0 end
+    same = same and read(object.object) == read(was[k])
+    changed[k] = object
   end
-  write(text)
-  if not make(object:match "/build/(.*)$") then error("make: see " .. tree .. "/make.log") end
-  local whole = sum_of(object)
-  local function judged()
-    write(text:sub(1, fault.from - 1) .. fault.text .. text:sub(fault.to + 1))
-    for _, o in ipairs(objects) do os.remove(o) end
-    if not make "lua/penumbra/core.so" or sum_of(object) == whole then return "none", "" end
-    local function programs()
-      for name in TESTS[fault.file:match "^src/(%w+)/"][2]:gmatch "%S+" do
-        local program = "spec/c/" .. name .. "_test"
-        make(program)
-        if not run(("cd '%s' && timeout -k 5 300 build/%s >/dev/null 2>&1"):format(tree, program)) then
-          return program
-        end
-      end
+  if same then return "none", "", 0, 0 end
+  os.execute(("rm -rf '%s/lua' '%s'/*_test && mkdir -p '%s/lua/penumbra'"):format(here, here, here))
+  local spent, count, linked = 0, 0, false
+  for _, test in ipairs(tests.entering(fault.file, fault.body.first, fault.line, fault.body.last)) do
+    if spent > budget then break end
+    if not linked and not test.path:find "^spec/c/" then
+      linked = assert(tests.link_core(here .. "/lua/penumbra/core.so", changed), "cannot link core.so")
     end
-    local asked = false
-    for _, entry in ipairs(specs_for(fault.file, seconds)) do
-      if entry.alike == 0 and not asked then
-        asked = true
-        local program = programs()
-        if program then return "killed", program end
-      end
-      if spent > budget then return "survived", "" end
-      spent = spent + entry.seconds
-      if not passes(entry.spec, entry.seconds) then return "killed", entry.spec end
-    end
-    return "survived", ""
+    spent, count = spent + test.seconds, count + 1
+    local function passes() return (tests.passes(test, here, changed, math.ceil(10 + 8 * test.seconds))) end
+    if not passes() and not passes() then return "killed", test.name, count, spent end -- twice: nothing else did it
   end
-  local status, by = judged()
-  write(text)
-  for _, o in ipairs(objects) do os.remove(o) end
-  return status, by
+  return "survived", "", count, spent
 end
 
 -- ---- commands ----
 
-local function try(o)
-  prepare()
-  local list, tried, same = {}, tally.known(results)
-  for folder in pairs(TESTS) do
-    for _, path in ipairs(lines(("find src/%s -name '*.c' | LC_ALL=C sort"):format(folder))) do
-      for _, fault in ipairs(path:find(o.under, 1, true) and faults_of(read(path)) or {}) do
-        fault.file = path
-        if fault.kind == o.kind then list[#list + 1] = fault end
-      end
+local function all_faults(o)
+  local list = {}
+  for _, path in ipairs(lines(("find %s -name '*.c' | LC_ALL=C sort"):format(FOLDERS))) do
+    for _, fault in ipairs(path:find(o.under, 1, true) and faults_of(read(path)) or {}) do
+      fault.file = path
+      if fault.kind == o.kind then list[#list + 1] = fault end
     end
   end
   table.sort(list, function(a, b)
@@ -291,28 +205,40 @@ local function try(o)
     if a.from ~= b.from then return a.from < b.from end
     return a.what < b.what
   end)
-  local seconds, count = timed(), 0
-  for _, fault in ipairs(tally.shuffled(list, o.seed)) do
+  return list
+end
+
+local function try(o)
+  local i, n = o.part:match "^(%d+)/(%d+)$"
+  local tried, same = tally.known(results)
+  local here, count = ("%s/c_try.%s"):format(tests.room, i), 0
+  os.execute(("mkdir -p '%s'"):format(here))
+  for k, fault in ipairs(tally.shuffled(all_faults(o), o.seed)) do
     if count >= o.count then break end
     local name = ("%s:%d:%d %s"):format(fault.file, fault.line, fault.from, fault.what)
-    if not same[name] then
-      local status, by = tried[name]
+    if not same[name] and k % tonumber(n) == tonumber(i) - 1 then
+      local status = tried[name]
       if not status then
-        status, by = verdict(fault, seconds, o.budget)
+        local started, by, ran, spent = os.time()
+        status, by, ran, spent = verdict(fault, here, o.budget)
         tally.tell(results, status, o.kind, by, name)
-        print(("%-8s %s %s"):format(status, name, by))
+        if status ~= "none" then
+          print(("%-8s %s %s (%d tests, %.1f s of them, %d s by the clock)"):format(status, name, by, ran, spent,
+            os.time() - started))
+        end
       end
       count = count + (status ~= "none" and 1 or 0)
     end
   end
 end
 
-local o = {kind = "random", count = 40, seed = 1, under = "", budget = math.huge}
-tally.options(o)
-local command = ({try = try, show = function() tally.show(results, o.kind, "src") end})[arg[1] or ""]
-if not command then
-  io.stderr:write("usage: lua5.4 spec/mutants/c_run.lua try|show [--kind random|aimed] [--count N] [--seed N] "
-    .. "[--under PART] [--budget SECONDS]\n")
+local o = {kind = "random", count = 40, seed = 1, under = "", part = "1/1", budget = 60}
+local parts = tally.options(o)
+local command = ({cover = function() tests.cover(parts) end, try = function() try(o) end,
+  show = function() tally.show(results, o.kind, "src") end})[arg[1] or ""]
+if not command or not o.part:find "^%d+/%d+$" then
+  io.stderr:write("usage: lua5.4 spec/mutants/c_run.lua cover|try|show [--kind random|aimed] [--count N] [--seed N] "
+    .. "[--under PART] [--part I/N] [--budget SECONDS]\n")
   os.exit(1)
 end
-command(o)
+command()

@@ -1,0 +1,228 @@
+--- What may notice a fault in C: programs of spec/c and busted specs, each run with a library of its own, and which
+--- blocks of the library each enters (spec/mutants/c_run.lua).
+local tally = dofile "spec/mutants/tally.lua"
+local read, lines = tally.read, tally.lines
+
+local lua, build = os.getenv "LUA" or "lua5.4", os.getenv "BUILD" or "build"
+local root = lines "pwd"[1]
+if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
+local room = build .. "/mutants"
+local covers = room .. "/c_cover"
+local tests = {root = root, build = build, room = room}
+
+local FOLDERS = "spec/smc spec/infer spec/nn spec/optim spec/distribution spec/autodiff spec/lua spec/options spec/gap "
+  .. "spec/metrics spec/train spec/pac spec/models spec/continual spec/active spec/fusion spec/vbp spec/invariance"
+--- Programs that are linked of more than the library, or look at something else than what it computes.
+local LEFT_OUT = {"bridge", "reach", "runtime", "stock", "limit_test", "save_kill", "lua_bugs", "api_fuzz", "threads_spec"}
+--- Programs that also run at levels below the processor's best, and with the library's own products.
+local LEVELS = {"vector", "rng", "small_product", "short_rows", "distance", "linalg", "kalman", "gemm"}
+
+local function run(command) return os.execute(command) end
+
+local function left_out(path)
+  for _, part in ipairs(LEFT_OUT) do
+    if path:find(part, 1, true) then return true end
+  end
+end
+
+--- List of {name, path, env}; of a program the path has no ".c".
+function tests.all()
+  local list = {}
+  for _, path in ipairs(lines "ls spec/c/*_test.c") do
+    if not left_out(path) then
+      path = path:gsub("%.c$", "")
+      list[#list + 1] = {name = path, path = path, env = ""}
+      for _, part in ipairs(LEVELS) do
+        if path == "spec/c/" .. part .. "_test" then
+          list[#list + 1] = {name = path .. " portable", path = path, env = "PENUMBRA_CPU=portable "}
+          list[#list + 1] = {name = path .. " own", path = path, env = "PENUMBRA_PRODUCTS=own "}
+        end
+      end
+    end
+  end
+  for _, path in ipairs(lines(("find %s -name '*_spec.lua' | LC_ALL=C sort"):format(FOLDERS))) do
+    if not left_out(path) then list[#list + 1] = {name = path, path = path, env = ""} end
+  end
+  return list
+end
+
+local function flags()
+  tests.flags = tests.flags or "-std=c11 -fPIC -fvisibility=hidden -fwrapv -ffp-contract=off -fno-math-errno -O1 -w "
+    .. "-D_DEFAULT_SOURCE -I" .. build .. " " .. lines "pkg-config --cflags openblas lapacke zlib lua5.4"[1]
+  return tests.flags
+end
+
+local function libraries()
+  tests.libs = tests.libs or "-Wl,--no-as-needed " .. lines "pkg-config --libs openblas lapacke zlib lua5.4"[1] .. " -lm -lpthread -ldl"
+  return tests.libs
+end
+
+--- What is compiled from a source: *_real.c to one object for each type of floats.
+function tests.objects_of(path)
+  local name = path:match "^src/(.*)%.c$"
+  if not name:find "_real$" then return {{name = name, option = ""}} end
+  return {{name = name .. "_f64", option = "-DPNI_REAL_BITS=64"}, {name = name .. "_f32", option = "-DPNI_REAL_BITS=32"}}
+end
+
+--- Compiles the text of a source of the tree, as if it stood there, to `object`.
+function tests.compile(text, path, option, object)
+  local pipe = assert(io.popen(("cd '%s' && timeout 120 cc %s %s -x c -c - -o '%s' 2>/dev/null")
+    :format(path:match "^(.*)/", flags(), option, object), "w"))
+  pipe:write(text)
+  return pipe:close()
+end
+
+-- The object of a program of spec/c, compiled once.
+local function program_object(path)
+  local object = room .. "/" .. path:gsub("/", ".") .. ".o"
+  if read(object) then return object end
+  assert(run(("cc %s -c %s.c -o %s.part && mv %s.part %s"):format(flags(), path, object, object, object)))
+  return object
+end
+
+--- The library of `build`, with objects in place of its own: {{name =, object =}, ...}.
+function tests.link_core(to, changed)
+  local instead = {}
+  for _, entry in ipairs(changed) do instead[build .. "/obj/" .. entry.name .. ".o"] = entry.object end
+  local list = {}
+  for _, object in ipairs(lines(("find %s/obj -name '*.o'"):format(build))) do
+    if not object:find("^" .. build:gsub("%p", "%%%0") .. "/obj/%w+/") or not ({cli = 1, bridge = 1, kernel = 1, mpi = 1})
+      [object:sub(#build + 6):match "^(%w+)/"] then
+      list[#list + 1] = instead[object] or object
+    end
+  end
+  return run(("cc -fuse-ld=lld -Wl,-s -shared -Wl,-Bsymbolic-functions -o '%s' %s %s"):format(to, table.concat(list, " "),
+    (libraries():gsub("%-llua%S*", ""))))
+end
+
+--- Runs a test until it fails, with the library core.so below `here`, or the program of the objects `changed`.
+--- True if it passed, and the seconds of processor; more than `limit` of these is a failure.
+function tests.passes(test, here, changed, limit, extra)
+  local line
+  if test.path:find "^spec/c/" then
+    local program, words = here .. "/" .. test.path:match "[^/]+$", {}
+    for _, entry in ipairs(changed) do words[#words + 1] = entry.object end
+    local library = changed.library or build .. "/libpenumbra.a"
+    if not read(program) then
+      assert(run(("cc -fuse-ld=lld -Wl,-s -o '%s' '%s' %s '%s' %s"):format(program, program_object(test.path),
+        table.concat(words, " "), library, libraries())), "cannot link " .. program)
+    end
+    line = ("'%s'"):format(program)
+  else
+    line = ("busted --no-keep-going --lua=%s -o spec/output.lua %s"):format(lua, test.path)
+  end
+  line = ("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/lua/?.so;;' PENUMBRA=%s/penumbra BUILD=%s "
+    .. "OPENBLAS_NUM_THREADS=1 %s %s timeout -k 5 %d %s </dev/null >/dev/null 2>&1")
+    :format(root, root, root, here, build, build, extra or "", test.env, 30 * limit, line)
+  local out, seconds = lines(("ulimit -c 0; ulimit -t %d; %s; echo code $?; times"):format(limit, line)), 0
+  for minutes, rest in out[#out]:gmatch "(%d+)m([%d.]+)s" do seconds = seconds + 60 * minutes + rest end
+  return out[#out - 2] == "code 0", seconds
+end
+
+-- ---- which blocks a test enters ----
+
+local COVERED = "-O1 -gline-tables-only -fsanitize-coverage=inline-8bit-counters,pc-table -fvisibility=default -w"
+
+local function build_covered()
+  local core = covers .. "/build/lua/penumbra/core.so"
+  assert(run(("mkdir -p '%s/entered' && clang -O1 -fPIC -c spec/mutants/c_cover.c -o '%s/c_cover.o'"):format(covers,
+    covers)))
+  assert(run(("make -s BUILD='%s/build' CC=clang CFLAGS='%s' LDFLAGS='%s/c_cover.o' '%s'"):format(covers, COVERED, covers,
+    core)))
+  assert(run(("PLACES='%s/addresses' LUA_CPATH='%s/build/lua/?.so' LUA_PATH='lua/?.lua' %s -e 'require[[penumbra.core]]'")
+    :format(covers, covers, lua)))
+  -- (the first line of each answer is the innermost of functions that were put into others)
+  local file <close> = assert(io.open(covers .. "/places", "w"))
+  local first = true
+  for _, line in ipairs(lines(("llvm-symbolizer --obj='%s' --functions=none --inlines < '%s/addresses'"):format(core,
+    covers))) do
+    if line == "" then
+      first = true
+    elseif first then
+      file:write((line:match "/(src/[^:]*:%d+)" or "?"), "\n")
+      first = false
+    end
+  end
+end
+
+--- Runs each test whose name contains one of `parts` once, and keeps which blocks it enters.
+function tests.cover(parts)
+  build_covered()
+  for _, test in ipairs(tests.all()) do
+    local wanted = #parts == 0
+    for _, part in ipairs(parts) do wanted = wanted or test.name:find(part, 1, true) end
+    local path = covers .. "/entered/" .. test.name:gsub("[/ ]", ".")
+    if wanted and not read(path) then
+      local passed, seconds = tests.passes(test, covers .. "/build", {library = covers .. "/build/lua/penumbra/core.so"},
+        40, ("COVERED='%s.part'"):format(path))
+      local bits = passed and read(path .. ".part")
+      os.remove(path .. ".part")
+      local file <close> = assert(io.open(path, "w"))
+      file:write(test.name, "\n", bits and seconds or "failed", "\n", bits or "")
+      print(("%s: %s, %.1f s"):format(test.name, bits and "passed" or "failed", seconds))
+    end
+  end
+end
+
+local known
+
+local function load_covered()
+  known = {places = {}, tests = {}}
+  local k = 0
+  for path, line in (read(covers .. "/places") or ""):gmatch "([^:\n]*):?(%d*)\n" do
+    k = k + 1
+    known.places[path] = known.places[path] or {}
+    table.insert(known.places[path], {line = tonumber(line), at = k})
+  end
+  assert(k > 0, "nothing is covered yet: lua5.4 spec/mutants/c_run.lua cover")
+  for _, test in ipairs(tests.all()) do
+    local text = read(covers .. "/entered/" .. test.name:gsub("[/ ]", "."))
+    local seconds, bits = (text or ""):match "^[^\n]*\n([%d.]+)\n([01]*)$"
+    if seconds then
+      test.seconds, test.bits = tonumber(seconds), bits
+      known.tests[#known.tests + 1] = test
+    end
+  end
+end
+
+-- Words of the file's name below its folder that the test's name has, too.
+local function likeness(path, name)
+  local alike = 0
+  for word in path:match "^src/%w+/(.*)%.c$":gmatch "%a+" do
+    alike = alike + (#word > 2 and name:find(word, 1, true) and 1 or 0)
+  end
+  return alike
+end
+
+--- The tests that enter the function of lines first to last of a file, those first that enter the block at or before
+--- `line`, and among these those named alike, for their time.
+function tests.entering(path, first, line, last)
+  if not known then load_covered() end
+  local within, nearest, list = {}, first, {}
+  for _, place in ipairs(known.places[path] or {}) do
+    if place.line >= first and place.line <= last then
+      within[#within + 1] = place
+      if place.line <= line and place.line > nearest then nearest = place.line end
+    end
+  end
+  for _, test in ipairs(known.tests) do
+    local enters, near = false, false
+    for _, place in ipairs(within) do
+      if test.bits:byte(place.at) == 49 then
+        enters, near = true, near or place.line == nearest
+      end
+    end
+    if enters then
+      list[#list + 1] = {test = test, near = near, cost = (test.seconds + .3) / (1 + 2 * likeness(path, test.name))}
+    end
+  end
+  table.sort(list, function(a, b)
+    if a.near ~= b.near then return a.near end
+    if a.cost ~= b.cost then return a.cost < b.cost end
+    return a.test.name < b.test.name
+  end)
+  for k, entry in ipairs(list) do list[k] = entry.test end
+  return list
+end
+
+return tests
