@@ -16,7 +16,7 @@ local CONTEXT, HORIZON = 30, 30
 
 local function make(kind, o)
   local all = { covariates = 4, series = 8, embedding = 8, features = 64, scaling = "change", least_scale = 1e-3,
-    switches = 10, base = 20, hidden = { 64 }, transition_hidden = 64, particles = o.particles or 10,
+    switches = 10, base = 20, hidden = { 64 }, transition_hidden = 64, num_particles = o.num_particles or 10,
     conditioning = "published", dtype = o.dtype or "float32" }
   if kind == "ARSGLS" then
     all.states, all.auxiliary, all.emission, all.scaling = o.states or 16, 10, "normal", "standard"
@@ -31,7 +31,7 @@ local function batch_of(dtype, steps, size)
   local series = {}
   for k = 1, size do series[k] = (k - 1) % 8 end
   return { y = (pn.randn { steps, size, 1 } * 0.005):cumsum(1):exp():to(dtype),
-    u = pn.rand { steps, size, 4 }:to(dtype), series = series }
+    inputs = pn.rand { steps, size, 4 }:to(dtype), series = series }
 end
 
 -- f(), and what core.randn gave by its last size, in order.
@@ -60,7 +60,7 @@ local function add_check(record, model, b)
 end
 
 local function write(folder, key, model, b, unchecked)
-  local record = { y = b.y, inputs = b.inputs, series = b.series }
+  local record = { y = b.y, u = b.inputs, series = b.series }
   if not unchecked then add_check(record, model, b) end
   record.c = model.issm and model.issm:emission(prepared_batch.time(b)) or nil
   for _, pair in ipairs(model:named_parameters()) do record["parameter." .. pair[1]] = pair[2]:detach() end
@@ -127,7 +127,7 @@ function switching.measure(print_row, time, folder, wanted)
       train(print_row, folder, kind .. " " .. dtype, kind, { dtype = dtype })
     end
     for _, n in ipairs(wanted "growth" and { 1, 10, 30 } or {}) do
-      train(print_row, folder, ("%s particles %d"):format(kind, n), kind, { particles = n })
+      train(print_row, folder, ("%s particles %d"):format(kind, n), kind, { num_particles = n })
     end
     for _, n in ipairs(wanted "growth" and kind == "ARSGLS" and { 8, 16, 32 } or {}) do
       train(print_row, folder, ("%s states %d"):format(kind, n), kind, { states = n })
