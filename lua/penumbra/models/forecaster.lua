@@ -192,12 +192,16 @@ end
 
 belief_class.__index = core.namespace("a belief", beliefs)
 
---- filter(batch [, {generator =}]): the belief after each series' own last step: b:update(y_t, inputs_t) goes on,
---- m:forecast(b, ...) looks ahead, b.state holds what the model knows. No gradient.
+local filtering = { generator = options.optional "generator", compile = true }
+
+--- filter(batch [, {generator =, compile = true}]): the belief after each series' own last step: b:update(y_t,
+--- inputs_t) goes on, m:forecast(b, ...) looks ahead, b.state holds what the model knows. No gradient. compile: as of
+--- m:forecast.
 function methods:filter(batch, given)
-  local o = options.check("filter", given, drawing)
+  local o = options.check("filter", given, filtering)
   local b = prepared_batch.read("filter", self, batch)
-  return new_belief(self, b, recording.off(kind_of(self).filter, self, b, { generator = o.generator }))
+  return new_belief(self, b, recording.off(kind_of(self).filter, self, b, { generator = o.generator,
+    compile = o.compile }))
 end
 
 --- smooth(batch [, options]): the latent states given all observations, as the model describes; an error for a model
@@ -214,7 +218,8 @@ end
 -- ---- forecasts ----
 
 local forecast_options = { draws = 100, inputs = options.optional "tensor",
-  mode = options.choice("ancestral", "marginal"), generator = options.optional "generator" }
+  mode = options.choice("ancestral", "marginal"), batch_size = options.optional "number", compile = true,
+  generator = options.optional "generator" }
 
 -- The belief itself, or the one after a batch.
 local function belief_of(where, self, given, o)
@@ -225,7 +230,8 @@ local function belief_of(where, self, given, o)
     return given
   end
   local b = prepared_batch.read(where, self, given)
-  return new_belief(self, b, recording.off(kind_of(self).filter, self, b, { generator = o.generator }))
+  return new_belief(self, b, recording.off(kind_of(self).filter, self, b, { generator = o.generator,
+    compile = o.compile }))
 end
 
 local function checked_future(where, self, belief, steps, o)
@@ -237,26 +243,45 @@ local function checked_future(where, self, belief, steps, o)
     core.error(("%s: inputs, the covariates to come, must have shape %s, got nil"):format(where, want))
   end
   o.inputs = o.inputs and prepared_batch.real(where, self, "inputs, the covariates to come,", o.inputs, want)
-  local b = { steps = steps, draws = o.draws, mode = o.mode, generator = o.generator, inputs = o.inputs,
+  local b = { steps = steps, mode = o.mode, generator = o.generator, compile = o.compile, inputs = o.inputs,
     size = belief.size, series = belief.series, start = belief.start, location = belief.location, scale = belief.scale }
   b.features = recording.off(forecaster.features, self, b)
   return b
 end
 
-local function forecast(where, self, given, steps, o)
-  local belief = belief_of(where, self, given, o)
-  local future = checked_future(where, self, belief, steps, o)
-  local paths = recording.off(kind_of(self).paths, self, belief.state, future)
-  if self.discrete then
-    return paths
+local MOST <const> = 2 ^ 22 -- numbers that a step of all paths may hold, unless batch_size is given
+
+-- How many paths are drawn at a time.
+local function paths_at_a_time(where, self, belief, o)
+  if o.batch_size then
+    return options.whole(where, "batch_size", o.batch_size, 1)
   end
-  return paths * belief.scale + belief.location
+  local width = kind_of(self).width
+  return math.max(1, MOST // (belief.size * (width and width(self) or 1)))
 end
 
---- forecast(b, steps [, {draws = 100, inputs =, mode = "ancestral", generator =}]): draws of the next observations of
---- a belief, or after a batch: [draws, steps, B, p]. inputs [steps, B, k] are the covariates to come. "ancestral" gives
---- joint paths; "marginal", where a model has it, draws each step's observation with the state integrated out, which
---- costs the correlation between steps.
+local function forecast(where, self, given, steps, o)
+  o.draws = options.whole(where, "draws", o.draws, 1)
+  local belief = belief_of(where, self, given, o)
+  local future, list = checked_future(where, self, belief, steps, o), {}
+  local most = paths_at_a_time(where, self, belief, o)
+  for first = 1, o.draws, most do
+    future.draws = math.min(most, o.draws - first + 1)
+    local paths = recording.off(kind_of(self).paths, self, belief.state, future)
+    list[#list + 1] = self.discrete and paths or paths * belief.scale + belief.location
+  end
+  return #list == 1 and list[1] or core.concatenate(list, 1)
+end
+
+--- forecast(b, steps [, {draws = 100, inputs =, mode = "ancestral", batch_size =, compile = true, generator =}]): draws
+--- of the next observations of a belief, or after a batch: [draws, steps, B, p]. inputs [steps, B, k] are the
+--- covariates to come. "ancestral" gives joint paths; "marginal", where a model has it, draws each step's observation
+--- with the state integrated out, which costs the correlation between steps.
+---
+--- batch_size: paths of all series that are drawn at a time (as many as 2^22 numbers of a step allow): what is held
+--- beside the result is that of so many, however many are asked for. compile: steps of switching systems are captured
+--- once and replayed, to the same draws and bits; false: never. (A network of one's own that cannot be captured is
+--- called at each step.)
 function methods:forecast(belief, steps, given)
   return forecast("forecast", self, belief, steps, options.check("forecast", given, forecast_options))
 end
@@ -331,6 +356,7 @@ end
 --- paths       function (self, state, o): draws [draws, steps, B, p] of what the model sees (of b.raw where
 ---             self.discrete); o has steps, draws, mode, generator, size (B), inputs [steps, B, k], features, series,
 ---             start (the first step to come), location and scale
+--- width       function (self): numbers that a step of one path of one series holds (1)
 --- smooth      function (self, b, o) of a model with latent states; `smooth_options`, the table of its options
 --- phase       function (self, iteration): in what fit's iterations differ: a text, which is another for each way to
 ---             compute, and a table that goes into `how`; third a list of numbers that may differ from iteration to

@@ -65,8 +65,8 @@ end
 --- class(name, more): the class of a model, for forecaster.new.
 function switching_model.class(name, more)
   local all = options.merged({ name = name, evidence = switching_system.evidence, filter = switching_system.filter,
-    advance = switching_system.advance, paths = switching_system.paths, phase = phase,
-    smooth = switching_system.smooth, smooth_options = switching_system.smooth_options }, more or {})
+    advance = switching_system.advance, paths = switching_system.paths, width = switching_system.width,
+    phase = phase, smooth = switching_system.smooth, smooth_options = switching_system.smooth_options }, more or {})
   all.methods = options.merged(switching_system.methods, all.methods or {})
   return forecaster.class(all)
 end

@@ -23,6 +23,7 @@ local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local prepared_batch = require "penumbra.models.prepared_batch"
 local rbpf = require "penumbra.smc.rbpf"
+local replayed_step = require "penumbra.models.replayed_step"
 local recording = require "penumbra.autodiff.recording"
 local sequential_bound = require "penumbra.smc.sequential_bound"
 local switching = require "penumbra.smc.switching"
@@ -284,26 +285,57 @@ local function where_active(active, new, old)
   end, new)
 end
 
+-- A step of the filter on tensors alone: parts.at is what at_step gives, parts.before the particles and their weights,
+-- as a machine holds them (weighed) or as a belief has them; nil at the first step.
+local function filter_step(self, parts, generator)
+  local at, before = parts.at, parts.before
+  local f = filter_of(self, at.y:size(1), { generator = generator })
+  if before then
+    rbpf.go_on(f, before)
+  end
+  local increment = taken_in(f, at)
+  local state, weights = f.pass.state, f.pass.machine
+  return increment, weights:log_weights(), machine.core_of(weights):get "weighed", state.s, state.mean, state.cov,
+    state.carried[self.recurrence_group], state.auxiliary
+end
+
+-- What is known after the next step, and the increment of the log-evidence: a function of what at_step gives.
+local function replayed_steps(self, before, how)
+  local group, first, later = self.recurrence_group, replayed_step.of(self, "first", how, filter_step), nil
+  local x = before and before.particles
+  local carry = x and { log_weights = before.log_weights, s = x.s, mean = x.mean, cov = x.cov, carried = x.weights }
+  return function(at)
+    local increment, log_weights, weighed, s, mean, cov, weights, z = (later or first) { at = at, before = carry }
+    later = later or replayed_step.of(self, "later", how, filter_step)
+    carry = { weighed = weighed, s = s, mean = mean, cov = cov, carried = { [group] = weights } }
+    return { log_weights = log_weights, particles = { s = s, mean = mean, cov = cov, weights = carry.carried, z = z } },
+      increment
+  end
+end
+
+-- The same by one filter, which `each` sees.
+local function seen_steps(self, how, size, each)
+  local f = filter_of(self, size, how)
+  return function(at, t)
+    local increment = taken_in(f, at)
+    local x = f.pass.state
+    each(t, f, x, increment)
+    return { log_weights = f.pass.machine:log_weights(), particles = { s = x.s, mean = x.mean, cov = x.cov,
+      weights = x.carried, z = x.auxiliary } }, increment
+  end
+end
+
 -- Steps of b from what was known before; each series stops at its own end. `each` sees every step.
 local function go_on(self, before, b, how, each)
-  local around, f = surroundings(self, b), filter_of(self, b.size, how)
-  if before then
-    f:resume { log_weights = before.log_weights, s = before.particles.s, mean = before.particles.mean,
-      cov = before.particles.cov, carried = before.particles.weights }
-  end
+  local around = surroundings(self, b)
+  local step = each and seen_steps(self, how, b.size, each) or replayed_steps(self, before, how)
   local now, total = before, before and before.log_evidence
   for t = 1, b.steps do
-    local increment = taken_in(f, at_step(around, t))
-    local state = f.pass.state
+    local after, increment = step(at_step(around, t), t)
     total = total and total + increment or increment
-    local after = { log_weights = f.pass.machine:log_weights(), particles = { s = state.s, mean = state.mean,
-      cov = state.cov, weights = state.carried, z = state.auxiliary } }
     after = b.active and now and where_active(b.active:select(1, t), after, { log_weights = now.log_weights,
       particles = now.particles }) or after
     after.log_evidence, now = total, after
-    if each then
-      each(t, f, state, increment)
-    end
   end
   return now
 end
@@ -352,32 +384,76 @@ local function observation(self, z, generator)
   return self.emission(z):sample { generator = generator }
 end
 
--- A step of a joint path: the state is drawn, too.
-local function along(self, now, _, at, o, held)
-  local s = self.kind.onward(self, self.kind.next(self, held, now, at), now.x, o.shape, o.generator)
+local steps = {}
+
+-- A step of a joint path: the state is drawn, too. What the next step needs, and what is observed.
+function steps.ancestral(self, parts, generator)
+  local now, at, held = parts.now, parts.at, self.bases:held()
+  local shape = now.x:shape()
+  shape[#shape] = nil
+  local s = self.kind.onward(self, self.kind.next(self, held, now, at), now.x, shape, generator)
   local weights = self.bases:weights(s)
   local m = system_at(self, held, weights, at)
-  local x = with_noise(self, through(m.a, now.x, m.b), m.q, o.generator)
-  return { s = s, x = x, weights = weights }, with_noise(self, through(m.c, x, m.d), m.r, o.generator)
+  local x = with_noise(self, through(m.a, now.x, m.b), m.q, generator)
+  local z = with_noise(self, through(m.c, x, m.d), m.r, generator)
+  return observation(self, z, generator), weights[self.recurrence_group], s, x
+end
+
+-- A step whose state is summed out, its moments not updated by what is drawn.
+function steps.marginal(self, parts, generator)
+  local now = parts.now
+  local count, size = now.s:size(1), now.s:size(2)
+  local f = filter_of(self, size, { num_particles = count, generator = generator })
+  local after, z, cov = rbpf.foresee(f, { s = now.s, mean = now.mean, cov = now.cov, carried = now.weights }, 0,
+    parts.at)
+  return observation(self, drawn(z, cov, generator), generator), after.carried[self.recurrence_group], after.s,
+    after.mean, after.cov
+end
+
+--- width(self): numbers that a step of one path of one series holds: covariances, or matrices of its own.
+function switching_system.width(self)
+  local count = 2 * self.states ^ 2
+  for _, shape in pairs(self.bases.shapes) do
+    count = count + shape[1] * (shape[2] or 1)
+  end
+  return count
+end
+
+-- Where paths begin, as many as parts.many [draws] is long: particles by their weights. What a step takes and gives.
+local function start(self, parts, generator, joint)
+  local ancestors = ancestors_of(parts.log_weights, parts.many:size(1), generator)
+  local x = parts.particles
+  local function picked(part) return backward.picked(part, ancestors) end
+  local weights, s, mean, cov = picked(x.weights[self.recurrence_group]), picked(x.s), picked(x.mean), picked(x.cov)
+  if joint then
+    return weights, s, drawn(mean, cov, generator)
+  end
+  return weights, s, mean, cov
+end
+
+local starts = {
+  ancestral = function(self, parts, generator) return start(self, parts, generator, true) end,
+  marginal = function(self, parts, generator) return start(self, parts, generator, false) end,
+}
+
+-- What a step takes: of joint paths the state x, else its moments.
+local function form_of(self, o, weights, s, x, cov)
+  local form = { s = s, weights = { [self.recurrence_group] = weights }, cov = cov }
+  form[o.mode == "ancestral" and "x" or "mean"] = x
+  return form
 end
 
 --- paths(self, state, o): draws [draws, steps, B, p] from a belief's state: {particles, log_weights}. "ancestral":
 --- joint paths; "marginal": the state summed out, its moments not updated by what is drawn.
 function switching_system.paths(self, state, o)
-  local ancestors = ancestors_of(state.log_weights, o.draws, o.generator)
-  local now = machine.map("forecast", function(x) return backward.picked(x, ancestors) end, state.particles)
-  local how = { shape = { o.draws, o.size }, num_particles = o.draws, generator = o.generator }
-  local around, held, f, list = surroundings(self, o), self.bases:held(), nil, {}
-  if o.mode == "ancestral" then
-    now.x = drawn(now.mean, now.cov, o.generator)
-  else
-    f, now.carried = filter_of(self, o.size, how), now.weights
-  end
-  local step = f and rbpf.foresee or along
+  local begin = replayed_step.of(self, "start " .. o.mode, o, starts[o.mode])
+  local step = replayed_step.of(self, "step " .. o.mode, o, steps[o.mode])
+  local around, list, x = surroundings(self, o), {}, state.particles
+  local now = table.pack(begin { log_weights = state.log_weights, many = core.zeros { o.draws }, particles = { s = x.s,
+    mean = x.mean, cov = x.cov, weights = x.weights } })
   for t = 1, o.steps do
-    local z, cov
-    now, z, cov = step(f or self, now, t, at_step(around, t), how, held)
-    list[t] = observation(self, cov and drawn(z, cov, o.generator) or z, o.generator)
+    now = table.pack(step { now = form_of(self, o, table.unpack(now, 1, 4)), at = at_step(around, t) })
+    list[t] = table.remove(now, 1)
   end
   return core.stack(list, 2)
 end

@@ -396,6 +396,17 @@ function methods:mean(x)
   return current(self, "mean").machine:mean(x)
 end
 
+--- go_on(f, before): as f:resume, or, where before.weighed holds a machine's weights as they were, to the same bits as
+--- without the break. Internal.
+function rbpf.go_on(self, before)
+  if not before.weighed then
+    return self:resume(before)
+  end
+  local pass = new_pass(self)
+  machine.core_of(pass.machine):restore(before.weighed)
+  pass.state, pass.resumed, self.pass = before, true, pass
+end
+
 local function labels_of(pass, where)
   return pass.labels or core.error(("rbpf: %s: only a categorical switch has them"):format(where))
 end

@@ -1,0 +1,127 @@
+--- Steps of filters and of paths that are captured once for each form and shapes of their tensors and replayed from
+--- then on (pn.compile): the same draws and the same bits as step by step, in less time, and never more than one step in
+--- memory, however many there are.
+-- help: none
+local core = require "penumbra.core"
+local replay = require "penumbra.autodiff.replay"
+
+local replayed_step = {}
+
+local PLANS = 8 -- shapes, in one form
+
+-- model -> what it has captured by name and form: {call =, generator =}, or {} for what no plan can keep.
+local kept = setmetatable({}, { __mode = "k" })
+
+-- Appends where the tensors of nested tables stand, keys in an order that does not change, and their names.
+local function places_of(parts, path, list, names)
+  local keys = {}
+  for key in pairs(parts) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  for _, key in ipairs(keys) do
+    local place = table.move(path, 1, #path, 1, {})
+    place[#place + 1] = key
+    if core.is_tensor(parts[key]) then
+      list[#list + 1] = place
+      names[#names + 1] = table.concat(place, ".")
+    else
+      places_of(parts[key], place, list, names)
+    end
+  end
+  return list, names
+end
+
+-- The tensors at these places, a list.
+local function taken(parts, places)
+  local list = {}
+  for k, place in ipairs(places) do
+    local x = parts
+    for depth = 1, #place do x = x[place[depth]] end
+    list[k] = x
+  end
+  return list
+end
+
+-- The nested tables again.
+local function put(places, ...)
+  local parts = {}
+  for k, place in ipairs(places) do
+    local at = parts
+    for depth = 1, #place - 1 do
+      at[place[depth]] = at[place[depth]] or {}
+      at = at[place[depth]]
+    end
+    at[place[#place]] = (select(k, ...))
+  end
+  return parts
+end
+
+-- Results up to the first that is nil.
+local function without_nil(...)
+  local n = 0
+  while n < select("#", ...) and (select(n + 1, ...)) ~= nil do n = n + 1 end
+  return table.unpack({ ... }, 1, n)
+end
+
+-- What was captured under a name for parts in this form. Draws come from a generator of its own, which is set to where
+-- that of the call stands: a plan keeps its generator.
+local function way_of(self, name, own_generator, step, places, names)
+  local mine = kept[self] or {}
+  kept[self] = mine
+  local key = table.concat({ name, own_generator and "own" or "default", table.unpack(names) }, " ")
+  if not mine[key] then
+    local generator = own_generator and core.generator(0) or nil
+    mine[key] = { generator = generator, call = replay.compile(function(...)
+      return without_nil(step(self, put(places, ...), generator))
+    end, { plans = PLANS }) }
+  end
+  return mine[key]
+end
+
+-- A call of what was captured. What cannot be captured, as a network of one's own that looks at numbers, is computed
+-- step by step from there on, by the same draws.
+local function called(way, generator, list)
+  if not way.call then
+    return false
+  end
+  if generator then
+    way.generator:set_state(generator:state())
+  end
+  local result = table.pack(pcall(way.call, table.unpack(list)))
+  if result[1] then
+    if generator then
+      generator:set_state(way.generator:state())
+    end
+    return true, table.unpack(result, 2, result.n)
+  elseif core.raised_status(result[2]) ~= "state" then
+    error(result[2], 0)
+  end
+  way.call = nil
+  return false
+end
+
+--- of(self, name, how, step): step(self, parts, generator), whose parts are (nested) tables of tensors and which gives
+--- tensors (the last may be nil), as a function of parts alone: replayed unless how.compile is false, with draws of
+--- how.generator (nil: the default one). Parts of all calls have the form of the first. What `step` depends on beside
+--- self and parts stands in the name.
+function replayed_step.of(self, name, how, step)
+  local generator, places, way = how.generator, nil, nil
+  return function(parts)
+    if how.compile == false or core.capture.going_on() then
+      return step(self, parts, generator)
+    end
+    if not way then
+      local names
+      places, names = places_of(parts, {}, {}, {})
+      way = way_of(self, name, generator ~= nil, step, places, names)
+    end
+    local before = not generator and way.call and core.rng_state()
+    local result = table.pack(called(way, generator, taken(parts, places)))
+    if result[1] then
+      return table.unpack(result, 2, result.n)
+    end
+    if before then core.set_rng_state(before) end
+    return step(self, parts, generator)
+  end
+end
+
+return replayed_step
