@@ -135,7 +135,7 @@ $(VECTORS): ALL_CFLAGS += -fno-trapping-math
 
 # What prepares work and has no loop over elements of its own is small rather than fast: a step of a network or a model
 # counts the same instructions within 2 %.
-COLD     = $(filter-out $(KERNELS) %/file/csv.o %/file/csv_cell.o %/op_index.o %/op_reduce.o %/op_join.o %/op_scan.o \
+COLD     = $(filter-out $(KERNELS) %/file/csv.o %/file/csv_cell.o %/op_index.o %/op_bucketize.o %/op_reduce.o %/op_join.o %/op_scan.o \
              %/op_bessel.o %/op_gamma.o %/op_special.o %/op_fourier.o,$(filter $(foreach d,lua file nn/layer autodiff/op/op \
              autodiff/vmap infer/estimator smc/kalman distribution/vector distribution/real distribution/bijector \
              distribution/divergence distribution/composite distribution/gaussian distribution/label distribution/atom,\

@@ -63,7 +63,7 @@ local OF = {
   pn_tensor_clear_grad = {t = "parameter"}, pn_with_update = {y = "loss"}, pn_update_buffers = {y = "carrier"},
   pn_param_set = {param = "parameter"}, pn_backward = {y = "loss"}, pn_grad = {y = "loss", x = "parameters"},
   pn_polygamma = {n = 1}, pn_ive = {n = 1}, pn_where = {condition = "mask"}, pn_reshape = {shape = "turned"},
-  pn_slice = {count = 2}, pn_squeeze = {x = "row"}, pn_take = {index = "positions"},
+  pn_slice = {count = 2}, pn_squeeze = {x = "row"}, pn_take = {index = "positions"}, pn_bucketize = {edges = "vector"},
   pn_take_add = {g = "x", index = "positions", size = 4}, pn_matmul = {y = "m"},
   pn_linear = {weight = "m", bias = "vector"}, pn_cholesky = {x = "spd"}, pn_solve_triangular = {a = "spd", b = "spd"},
   pn_cholesky_solve = {l = "spd", b = "spd"}, pn_solve = {a = "spd", b = "spd"}, pn_inverse = {x = "spd"},

@@ -539,6 +539,9 @@ PN_API pn_tensor *pn_take_add(pn_context *c, pn_tensor *g, int axis, pn_tensor *
 PN_API pn_tensor *pn_nonzero(pn_context *c, pn_tensor *x);
 /* The elements of x where the bool mask (shape of x's leading axes) is true: [count, ...]. */
 PN_API pn_tensor *pn_masked_select(pn_context *c, pn_tensor *x, pn_tensor *mask);
+/* How many of the edges [n], which rise, are below each element of x, both of one dtype that is not bool; with `right`
+ * also those equal to it, but with `closed` not the last; NaN is above all. int64. */
+PN_API pn_tensor *pn_bucketize(pn_context *c, pn_tensor *x, pn_tensor *edges, int right, int closed);
 /* Order that sorts along axis, stable; NaN last. int64. */
 PN_API pn_tensor *pn_argsort(pn_context *c, pn_tensor *x, int axis, int descending);
 /* x sorted along axis, NaN last. */

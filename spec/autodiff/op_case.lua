@@ -22,6 +22,7 @@ local special = {
   pad = { axis = 2, before = 1, after = 2 },
   gather = { axis = 1, index = pn.tensor({ { 0, 1, 1 }, { 1, 1, 0 } }, { dtype = "int64" }) },
   scatter_add = { axis = 1, index = pn.tensor({ { 0, 1, 1 }, { 1, 1, 0 } }, { dtype = "int64" }) },
+  bucketize = { edges = pn.tensor { -1, 0, 0.5, 1.5 } },
   take = { axis = 2, index = pn.tensor({ { 2, 0 }, { 1, 2 } }, { dtype = "int64" }) },
   clamp = { low = -0.8, high = 0.7 },
   where = { condition = pn.tensor { { true, false, true }, { false, false, true } } },
@@ -75,7 +76,8 @@ function M.case(row, dtype, shape)
   local args = parse(row.args)
   for k, a in ipairs(args) do
     if a.kind == "t" and given[a.name] then
-      slots[k] = given[a.name]
+      local value = given[a.name]
+      slots[k] = pn.is_tensor(value) and value:dtype() == "float64" and value:to(dtype or "float64") or value
     elseif a.kind == "t" then
       position = position + 1
       local at = given.shapes and given.shapes[position] or given.shape_in or shape

@@ -109,6 +109,23 @@ describe("order and counting", function()
         assert.is_true(even:sum():item() >= 500)
       end
     end
+    -- weights, their gradients and edges of all examples at once; long rows by lines
+    local row, weights, three = float { -1, 0.5, 0.5, 0 / 0, 2, 3 }, float { 1, 2, 4, 8, 16, 32 }, { -1, 0.5, 1, 2 }
+    same(row:histogram { bins = three, weights = weights }, { 1, 6, 16 })
+    same(case.slope(function(u) return (row:histogram { bins = three, weights = u }) end, weights),
+      float { 2, 12, 12, 0, 32, 0 })
+    same(pn.vmap(function(u) return (u:histogram { bins = three }) end)(pn.stack({ row, row + 1 }, 1)),
+      { { 1, 2, 1 }, { 1, 0, 2 } })
+    for _, n in ipairs { 511, 512, 1000, 4097 } do
+      for at = 0, 3 do
+        local long = pn.zeros({ n }):scatter_add(1, whole { n - 1 - at * 100 }, float { 5 - at })
+        for _, dtype in ipairs { "float64", "float32", "int64" } do
+          assert.same({ 5 - at, at - 5 }, { long:to(dtype):max():item(), (-long:to(dtype)):min():item() })
+        end
+        local hole = long:scatter_add(1, whole { at }, float { 0 / 0 })
+        assert.is_true(hole:max():isnan():item() and hole:to("float32"):min():isnan():item())
+      end
+    end
     same(holes:nansum(1), g.nansum)
     same(holes:nanmean(2), g.nanmean)
     same(case.slope(function(v) return v:nansum(1) end, float { { 1, 0 / 0 } }), float { { 2, 0 } })

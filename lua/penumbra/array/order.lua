@@ -147,7 +147,8 @@ end
 -- ---- places ----
 
 --- searchsorted(sorted, values [, side = "left"]): for each value how many of `sorted` [n], which rises, are below it,
---- with side "right" not above it: int64, shaped like values. NaN is above all numbers. By bisection.
+--- with side "right" not above it: int64, shaped like values. NaN is above all numbers. By bisection,
+--- of evenly spaced numbers at once.
 function order.searchsorted(sorted, values, side)
   vector("searchsorted", "sorted", sorted)
   values = options.numbers("searchsorted", "values", values)
@@ -157,23 +158,10 @@ function order.searchsorted(sorted, values, side)
   if type(values) == "number" then
     values = core.full({}, values, { dtype = sorted:dtype() })
   end
-  local n, places = sorted:size(1), core.zeros(values:shape(), { dtype = "int64" })
-  if n == 0 then
-    return places
+  if values:dtype() == "bool" and sorted:dtype() == "bool" then
+    sorted, values = sorted:to "int64", values:to "int64"
   end
-  local step = 1
-  while step * 2 <= n do
-    step = step * 2
-  end
-  -- to 2 step - 1 elements by repeating the last, so that each probe lies inside
-  local row = sorted:take(1, core.arange(0, 2 * step - 1, { dtype = "int64" }):minimum(n - 1))
-  local below = side == "right" and core.le or core.lt
-  while step >= 1 do
-    places = core.where(below(row:take(1, places + (step - 1)), values), places + step, places)
-    step = step // 2
-  end
-  local numbers = side == "right" and n or sorted:isnan():logical_not():sum()
-  return core.where(values:isnan(), numbers, places:minimum(n))
+  return core.bucketize(values, sorted, side == "right")
 end
 
 --- interp(x, places, values): at each x the straight line between the points (places [n], which rise; values [n]), and
@@ -259,24 +247,7 @@ function order.bincount(x, given)
   return none:scatter_add(1, core.where(x:lt(0), n, x), weights) -- a negative place would count from the end
 end
 
--- 2^-52 or 2^-23: what rounding may take from a number near 1, at most.
-local EPSILON = { float64 = 2 ^ -52, float32 = 2 ^ -23 }
-
--- Places of x among n + 1 even edges from `low` to `high`, as searchsorted counts them from the right, less 1, where x
--- lies in between: by the width of a bin, and one more or less where rounding led to the bin beside. nil if edges stand
--- so close that rounding moves them by more than a part of a bin.
-local function even_places(x, edges, low, high)
-  local n = edges:size(1) - 1
-  local width = (high - low) / n
-  if not (width > 16 * EPSILON[x:dtype()] * math.max(math.abs(low), math.abs(high))) or n > 2 ^ 20 then
-    return nil
-  end
-  local place = ((x - low) * (1 / width)):clamp(0, n - 1):to "int64"
-  local below = x:ge(edges:take(1, place)):logical_not() -- also NaN, which lies in none
-  return place - below:to "int64" + x:ge(edges:take(1, place + 1)):to "int64"
-end
-
--- The edges of a histogram, from a number of bins or a list; of a number also the ends.
+-- The edges of a histogram, from a number of bins or a list.
 local function edges_of(x, bins, range)
   if type(bins) ~= "number" then
     local edges = vector("histogram", "bins", options.numbers("histogram", "bins", bins, "tensor")):to(x:dtype())
@@ -299,7 +270,7 @@ local function edges_of(x, bins, range)
   if low == high then
     low, high = low - 0.5, high + 0.5
   end
-  return core.linspace(low, high, n + 1, { dtype = x:dtype() }), low, high
+  return core.linspace(low, high, n + 1, { dtype = x:dtype() })
 end
 
 --- histogram(x [, {bins = 10, range = {low, high}, weights =}]): how many elements of x lie in each bin, int64 [bins]
@@ -314,13 +285,10 @@ function order.histogram(x, given)
   if weights:size(1) ~= x:size(1) then
     core.error(("histogram: weights must be of the %d elements of x, got %d"):format(x:size(1), weights:size(1)))
   end
-  local edges, low, high = edges_of(x, o.bins, o.range)
-  local n = edges:size(1) - 1
-  local place = low and even_places(x, edges, low, high) or order.searchsorted(edges, x, "right") - 1
-  place = core.where(x:eq(edges:select(1, n + 1)), n - 1, place)
-  local inside = place:ge(0):logical_and(place:lt(n))
-  local none = core.zeros({ n }, { dtype = weights:dtype() })
-  return none:scatter_add(1, core.where(inside, place, 0), core.where(inside, weights, 0)), edges
+  local edges = edges_of(x, o.bins, o.range)
+  local n = edges:size(1)
+  local none = core.zeros({ n + 1 }, { dtype = weights:dtype() }) -- with what is below all edges, and above
+  return none:scatter_add(1, core.bucketize(x, edges, true, true), weights):slice(1, 2, n), edges
 end
 
 -- ---- without NaN ----

@@ -437,6 +437,23 @@ both("select", lambda a: a[:, :, -1], x, i=[2, -1])
 both("unsqueeze", lambda a: a[:, :, None], x, i=[2])
 both("unsqueeze", lambda a: a[..., None], x, i=[-1])
 both("squeeze", lambda a: a[:, 0], x[:, :1], i=[1])
+
+
+def places(v, edges, right, closed):
+    at = np.searchsorted(edges, v, "right" if right else "left")
+    return np.where(v == edges[-1], len(edges) - 1, at) if right and closed and len(edges) else at
+
+
+# even edges and others, twice the same, none, one, NaN and infinities among them and in the values
+odd = [nan, inf, -inf, 0.0, -0.0, 5, -5, 0.1]
+for edges in (np.linspace(-1, 1, 9), np.linspace(0, 0.3, 31), np.array([0.0, 1, 1, 2, 3]), np.array([-1, 0.1, 0.1, 0.1, 4]), np.zeros(0),
+              np.zeros(1), np.array([0.5, 0.5]), np.array([-inf, 0, inf]), np.array([0, 1, nan]), np.array([-1e300, 1e300]), 2.0 ** np.arange(-9, 9)):
+    edges = edges.astype(np.float32).astype(np.float64) if np.abs(edges).max(initial=0) != 1e300 else edges
+    beside = np.concatenate([edges, np.nextafter(np.float32(edges), np.float32(9)), np.nextafter(np.float32(edges), np.float32(-9)), odd, u(-1, 1, 40)])
+    for right, closed in ((0, 0), (1, 0), (1, 1)):
+        both("bucketize", lambda v, e: places(v, e, right, closed), np.resize(beside, (2, len(beside) // 2)), edges, i=[right, closed])
+for right, closed in ((0, 0), (1, 0), (1, 1)):
+    integer("bucketize", lambda v, e: places(v, e, right, closed), [[1, 2, 7, -3], [I64.max, I64.min, 5, 2]], [-3, 2, 2, 5, 5], i=[right, closed])
 both("flip", lambda a: a[:, ::-1], x, i=[1])
 both("transpose", lambda a: a.swapaxes(0, 2), x, i=[0, -1])
 both("stack", lambda a, b: np.stack([a, b], 1), x, -x, i=[1])

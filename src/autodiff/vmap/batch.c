@@ -237,6 +237,9 @@ static T *one_by_one(C *c, const B *b) {
   return y;
 }
 
+/* Examples of x are more elements. */
+static T *places(C *c, const B *b) { return b->mapped[1] ? one_by_one(c, b) : apply(c, b, b->attr); }
+
 /* ---- choice ---- */
 
 typedef T *(*rule)(C *c, const B *b);

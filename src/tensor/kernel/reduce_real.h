@@ -77,28 +77,6 @@ static REAL product(const REAL *x, int64_t n) {
 
 static inline bool equal(REAL x, REAL y) { return x == y; }
 
-/* NaN wins: it is neither smaller nor larger than anything, and it stays. */
-static REAL largest(const REAL *x, int64_t n) {
-  REAL m = x[0];
-  for (int64_t i = 1; i < n; i++) m = x[i] > m || !equal(x[i], x[i]) ? x[i] : m;
-  return m;
-}
-
-static REAL smallest(const REAL *x, int64_t n) {
-  REAL m = x[0];
-  for (int64_t i = 1; i < n; i++) m = x[i] < m || !equal(x[i], x[i]) ? x[i] : m;
-  return m;
-}
-
-EACH_ROW(sum_rows, PNI_SHORT_ROWS_SUM, 4, sum)
-EACH_ROW(max_rows, PNI_SHORT_ROWS_MAX, 4, largest)
-EACH_ROW(min_rows, PNI_SHORT_ROWS_MIN, 4, smallest)
-
-static void prod_rows(const void *x_, int64_t rows, int64_t n, void *out) {
-  const REAL *x = x_;
-  for (int64_t i = 0; i < rows; i++, x += n) ((REAL *)out)[i] = product(x, n);
-}
-
 #define LINE(name, expr)                                                                                               \
   PNI_EACH_LEVEL(name, (const void *x_, int64_t width, void *acc_), (x_, width, acc_)) {                               \
     const REAL *restrict x = x_;                                                                                       \
@@ -112,6 +90,34 @@ LINE(sum_line, a + v)
 LINE(prod_line, a *v)
 LINE(max_line, v > a || v != v ? v : a)
 LINE(min_line, v < a || v != v ? v : a)
+
+/* NaN wins: it is neither smaller nor larger than anything, and it stays. A long row is lines of WIDE first. */
+enum { WIDE = 256 };
+#define EXTREME(name, line, op)                                                                                        \
+  static REAL name(const REAL *x, int64_t n) {                                                                         \
+    REAL wide[WIDE];                                                                                                   \
+    if (n >= 2 * WIDE) {                                                                                               \
+      memcpy(wide, x, sizeof wide);                                                                                    \
+      for (int64_t i = WIDE; i < n; i += WIDE) line(x + i, n - i < WIDE ? n - i : WIDE, wide);                         \
+      x = wide;                                                                                                        \
+      n = WIDE;                                                                                                        \
+    }                                                                                                                  \
+    REAL m = x[0];                                                                                                     \
+    for (int64_t i = 1; i < n; i++) m = x[i] op m || !equal(x[i], x[i]) ? x[i] : m;                                    \
+    return m;                                                                                                          \
+  }
+EXTREME(largest, max_line, >)
+EXTREME(smallest, min_line, <)
+#undef EXTREME
+
+EACH_ROW(sum_rows, PNI_SHORT_ROWS_SUM, 4, sum)
+EACH_ROW(max_rows, PNI_SHORT_ROWS_MAX, 4, largest)
+EACH_ROW(min_rows, PNI_SHORT_ROWS_MIN, 4, smallest)
+
+static void prod_rows(const void *x_, int64_t rows, int64_t n, void *out) {
+  const REAL *x = x_;
+  for (int64_t i = 0; i < rows; i++, x += n) ((REAL *)out)[i] = product(x, n);
+}
 
 #if IS_FLOAT
 static void sum_parts(const void *x_, int64_t n, void *part) {
