@@ -183,6 +183,30 @@ describe("the bound as a regulariser", function()
     near(0.441297755300994, y:var():item(), 6 * 0.44 * math.sqrt(2.5 / s))
   end)
 
+  -- Each in closed form beside the laws of pn.dist, unequal in every element.
+  it("has the densities and divergences of normal laws, at any precision", function()
+    local evidence, normal = require "penumbra.evidential.evidence", pn.dist.normal
+    local g = pn.generator(9)
+    local mean, variance = pn.randn({ 4, 3 }, { generator = g }), pn.rand({ 4, 3 }, { generator = g }) + 0.2
+    local y = pn.randn({ 4, 3 }, { generator = g })
+    for _, dtype in ipairs { "float64", "float32" } do
+      local m, v, x = mean:to(dtype), variance:to(dtype), y:to(dtype)
+      local limit = dtype == "float64" and 1e-12 or 1e-5
+      near(0, (evidence.log_normal(x, m, v) - normal(m, v:sqrt()):log_prob(x):sum(-1)):abs():max():item(), limit)
+      for _, precision in ipairs { 0.4, 7 } do
+        local prior = normal(pn.zeros({ 3 }, { dtype = dtype }), precision ^ -0.5)
+        local want = pn.dist.kl(normal(m, v:sqrt()), prior):sum(-1)
+        near(0, (evidence.normal_divergence(m, v, precision) - want):abs():max():item(), 10 * limit)
+      end
+    end
+    local wide, spread = pn.randn({ 4, 6 }, { generator = g }), pn.rand({ 4, 6 }, { generator = g })
+    local first, own, noise = evidence.normal(wide, spread, 0.3)
+    near(0, (first - wide:slice(2, 1, 3)):abs():max():item(), 0)
+    near(0, (own - spread:slice(2, 1, 3)):abs():max():item(), 0)
+    local law = pn.dist.log_normal(wide:slice(2, 4, 6), spread:slice(2, 4, 6):sqrt())
+    near(0, (noise - 0.3 - law:mean()):abs():max():item(), 1e-12)
+  end)
+
   it("differentiates", function()
     local m, v = pn.param(pn.randn({ 4, 6 }, { generator = pn.generator(6) })), pn.param(pn.rand({ 4, 6 }) + 0.3)
     local y = pn.randint(0, 6, { 4 })

@@ -251,7 +251,7 @@ describe("a normal fitted to any mixture", function()
     return inner:lt(least):sum():item()
   end
 
-  local mixtures = { { loc = { -1, 1 }, scale = { 0.35, 0.33 }, weights = { 0.45, 0.55 } },
+  local mixtures = { { loc = { -1, 1 }, scale = { 0.3, 0.31 }, weights = { 0.45, 0.55 } },
     { loc = { -1.2, 0.9 }, scale = { 0.5, 0.3 }, weights = { 0.3, 0.7 } }, { loc = { 0.7 }, scale = { 0.6 },
       weights = { 1 } } }
 
@@ -277,9 +277,25 @@ describe("a normal fitted to any mixture", function()
     end
   end)
 
+  it("says what is wrong with a mixture", function()
+    for text, given in pairs {
+      ["marginal_fit: weights must be 2 positive numbers that sum to 1"] = { loc = { 0, 1 }, scale = { 1, 1 },
+        weights = { 1.5, -0.5 } },
+      ["marginal_fit: weights must be 3 positive numbers"] = { loc = { 0, 1, 2 }, scale = { 1, 1, 1 },
+        weights = { 0.5, 0.5 } },
+      ["marginal_fit: weights must be 1 positive numbers"] = { loc = { 0 }, scale = { 1 }, weights = { 0.9 } },
+      ["marginal_fit: loc and scale must be lists of one length"] = { loc = { 0, 1 }, scale = { 1 } },
+      ["one length, scale positive"] = { loc = { 0, 1 }, scale = { 1, -1 } },
+    } do
+      assert.truthy(message_of(gap.marginal_fit, given):find(text, 1, true))
+    end
+  end)
+
   it("is the same wherever 0 lies, and in any unit", function()
-    for _, m in ipairs(mixtures) do
-      local loc, scale, by, unit = {}, {}, 300, 2.5
+    -- (of these three one valley is not reached)
+    local three = { loc = { -2, 0, 2 }, scale = { 0.2, 0.2, 0.2 }, weights = { 0.38, 0.2, 0.42 } }
+    for _, m in ipairs { mixtures[1], mixtures[2], mixtures[3], three } do
+      local loc, scale, by, unit = {}, {}, 1e5, 100
       for k in ipairs(m.loc) do loc[k], scale[k] = m.loc[k] * unit + by, m.scale[k] * unit end
       local f, other = gap.marginal_fit(m), gap.marginal_fit { loc = loc, scale = scale, weights = m.weights }
       assert.equal(#f.minima, #other.minima)

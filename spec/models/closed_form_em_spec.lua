@@ -49,8 +49,8 @@ local function rising(history, tolerance)
   for k = 2, #history do assert(history[k] >= history[k - 1] - (tolerance or 1e-12), k) end
 end
 
--- The weighted log densities of a model and those of the same law computed another way have one gradient, where there is
--- something to learn yet.
+-- The weighted log densities of a model and those of the same law computed another way have one gradient, where
+-- there is something to learn yet.
 local function same_slopes(m, rows, weights, each, tensors)
   local got = pn.grad((m:log_likelihood(rows) * weights):sum(), tensors)
   for k, slope in ipairs(pn.grad((each * weights):sum(), tensors)) do
@@ -202,6 +202,23 @@ describe("a Gaussian mixture", function()
       assert.is_true(helper.off(m:log_likelihood(rows), each) < 1e-10)
       flat((each * weights):sum() / weights:sum(), m:parameters())
       assert.is_true(m:impute(rows):isnan():any():item() == false)
+    end
+  end)
+
+  it("is the same in any unit, from the rows that it starts at", function()
+    local source = pn.generator(8)
+    local rows = pn.randn({ 30, 2 }, { generator = source }) + pn.randn({ 30, 2 }, { generator = source }):gt(0):to
+      "float64" * 2
+    for _, covariance in ipairs { "full", "diagonal" } do
+      for seed = 1, 5 do
+        local histories = {}
+        for k, unit in ipairs { 1, 1024 } do
+          local m = pn.models.gaussian_mixture { data = 2, components = 3, covariance = covariance, floor = 0 }
+          histories[k] = m:fit { data = rows * pn.tensor { unit, 1 }, max_steps = 2, tolerance = -1,
+            generator = pn.generator(seed) }.history
+        end
+        for k, value in ipairs(histories[1]) do assert.near(value - math.log(1024), histories[2][k], 1e-9) end
+      end
     end
   end)
 
