@@ -126,6 +126,11 @@ describe("a guide at its start", function()
           return guide:densities(2)[name]
         end, list).error < 1e-5, name)
       end
+      local log_w, at = guide:log_weights(5)
+      assert.is_false(log_w:requires_grad() or at:requires_grad())
+      for i = 1, 5 do
+        near(log_w[i][1]:item(), guide.target:log_density(at[i]):item() - guide:law():log_prob(at[i]):item(), 1e-9)
+      end
       pn.seed(7)
       local path = guide:densities(4, "alone")
       assert.is_nil(path.fixed_p)
