@@ -5,7 +5,7 @@ local optim = pn.optim
 
 describe("a schedule", function()
   it("is what its recursion gives, at each step", function()
-    local rate, fall, cosine = 0.8, 0.8, nil
+    local rate, fall = 0.8, 0.8
     local exponential, floor, decay = optim.exponential(0.8, 0.9), optim.exponential(0.8, 0.5, 0.05),
       optim.decay(0.8, 0.5, 4)
     local ramp, half = optim.ramp(0.2, 1.4, 7), optim.cosine(0.9, 0.1, 7)
@@ -15,8 +15,7 @@ describe("a schedule", function()
       near(floor(step), math.max(0.05, fall))
       near(decay(step), 0.8 / 2 ^ ((step - 1) // 4))
       near(ramp(step), step < 7 and 0.2 + 0.2 * (step - 1) or 1.4)
-      cosine = step < 7 and 0.5 + 0.4 * math.cos(math.pi / 6 * (step - 1)) or 0.1
-      near(half(step), cosine)
+      near(half(step), step < 7 and 0.5 + 0.4 * math.cos(math.pi / 6 * (step - 1)) or 0.1)
       assert.equal(0.3, constant(step))
       near(warm(step), step < 5 and 0.08 * step or 0.4)
       near(after(step), step < 3 and step / 3 or math.min(2, 1 + 0.25 * math.max(0, step - 4)))
@@ -56,14 +55,16 @@ describe("an average of parameters", function()
   it("is the mean of all steps, or forgets by its rate, from the first step's values on", function()
     for _, dtype in ipairs { "float64", "float32" } do
       local w = pn.param(pn.zeros({ 2 }, { dtype = dtype }))
-      local means = { optim.average({ w }), optim.average({ w }, { decay = 0.75 }), optim.average({ w }, { decay = 0 }) }
+      local means = { optim.average { w } }
+      for k, decay in ipairs { 0.75, 0 } do means[k + 1] = optim.average({ w }, { decay = decay }) end
       local sum, forgetting = { 0, 0 }, nil
       for step = 1, 6 do
         local now = { step * step, 3 - step }
         w:set(pn.tensor(now, { dtype = dtype }))
         for _, m in ipairs(means) do assert.equal(m, m:update()) end
         for k = 1, 2 do sum[k] = sum[k] + now[k] end
-        forgetting = forgetting and { 0.75 * forgetting[1] + 0.25 * now[1], 0.75 * forgetting[2] + 0.25 * now[2] } or now
+        local old = forgetting or now
+        forgetting = { 0.75 * old[1] + 0.25 * now[1], 0.75 * old[2] + 0.25 * now[2] }
         for i, want in ipairs { { sum[1] / step, sum[2] / step }, forgetting, now } do
           local seen = means[i]:with(function(a)
             assert.equal("x", a)
