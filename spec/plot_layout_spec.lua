@@ -1,5 +1,5 @@
---- Where things stand in pictures: legends in corners that nothing reaches, panels that fill the canvas, marks' numbers,
---- colours in turn. Read off the program that gnuplot is given.
+--- Where things stand in pictures: legends in corners that nothing reaches, panels that fill the canvas, numbers of
+--- marks, colours in turn. Read off the program that gnuplot is given.
 local pn = require "penumbra"
 local plot = pn.plot
 

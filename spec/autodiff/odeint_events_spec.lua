@@ -125,6 +125,7 @@ describe("gradients of events", function()
           parameters = { k, c }, events = { level = function(_, y, _, level) return y[1] - level end } })
         local t = math.log(3 / 0.4) / 0.7
         near(t, found.level.times[1], 1e-8)
+        assert.is_false(found.level.number:requires_grad())
         local g = pn.grad(found.level.times[1], { y0, k, c })
         near(1 / (0.7 * 3), g[1][1], 1e-7)
         near(-t / 0.7, g[2], 1e-7)

@@ -215,6 +215,15 @@ describe("simulation-based calibration", function()
     assert.same(one.ranks.lambda:totable(), two.ranks.lambda:totable())
   end)
 
+  it("makes as many simulations as it is told", function()
+    for _, n in ipairs { 10, 215 } do
+      pn.seed(2)
+      local sbc = pn.sbc(rate, { data = { 5 }, sampler = exact_rate, simulations = n, draws = 3 })
+      assert.same({ n }, sbc.ranks.lambda:shape())
+      assert.is_true(sbc:passed())
+    end
+  end)
+
   it("ranks discrete variables with their ties, states of a scan, and quantities of one's own", function()
     pn.seed(4)
     local labels = pn.model(function(m)

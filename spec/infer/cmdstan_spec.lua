@@ -129,6 +129,23 @@ describe("CmdStan's files", function()
     assert.same({ { 2, 0.5 }, { 0.5, 3 } }, p.adaptation[1].inverse_metric:totable())
   end)
 
+  it("of unlike lengths are told by their draws alone, and taken in part", function()
+    local text = CONFIG:gsub("save_warmup = 0 %(Default%)", "save_warmup = true"):gsub("warmup = 3", "warmup = 2")
+    local paths = {}
+    for k, n in ipairs { 5, 4 } do
+      paths[k] = write(k .. "w.csv", text:gsub("samples = 5", "samples = " .. n) .. HEADER .. rows(1, 2, 1) .. ADAPTED
+        .. rows(3, 2 + n, 1) .. ENDED)
+    end
+    local p, message, code = pn.infer.cmdstan(paths)
+    assert.same({ nil, "format" }, { p, code })
+    assert(message:find(("'%s' has 4 draws, '%s' 5 (partial = true takes the least)"):format(paths[2], paths[1]), 1,
+      true), message)
+    p = assert(pn.infer.cmdstan(paths, { partial = true }))
+    assert.same({ 2, 4 }, p.draws.mu:shape())
+    assert.same({ 0.75, 1, 1.25, 1.5 }, p.draws.mu[1]:totable())
+    assert.matches("1 draws of '" .. paths[1]:gsub("%p", "%%%0") .. "' are left out", tostring(p))
+  end)
+
   it("take log_lik for the densities of observations", function()
     local text = "lp__,mu,log_lik.1,log_lik.2\n"
     local ll = {}

@@ -117,6 +117,41 @@ describe("reading a Zarr store", function()
   end)
 end)
 
+describe("texts of fixed width", function()
+  it("are read chunk by chunk, in either order of bytes", function()
+    local words = { "a", "bcd", "", "Łó", "e", "fgh", "i" }
+    for order, pack in pairs { ["<"] = "<I4", [">"] = ">I4" } do
+      local files = {}
+      for i = 0, 2 do -- three of three, of which the last has two to spare
+        local parts = {}
+        for k = 1, 3 do
+          local codes = { 0, 0, 0 }
+          local at = 0
+          for _, code in utf8.codes(words[3 * i + k] or "zz") do
+            at = at + 1
+            codes[at] = code
+          end
+          for _, code in ipairs(codes) do parts[#parts + 1] = string.pack(pack, code) end
+        end
+        files["g/name/" .. i] = table.concat(parts)
+      end
+      local path = fresh "texts"
+      os.execute(("mkdir -p '%s/g/name' '%s/g/x'"):format(path, path))
+      for name, text in pairs(files) do write_all(path .. "/" .. name, text) end
+      local function array(shape, chunks, dtype, fill)
+        return ('{"zarr_format": 2, "shape": [%d], "chunks": [%d], "dtype": "%s", "order": "C", "compressor": null, '
+          .. '"filters": null, "fill_value": %s}'):format(shape, chunks, dtype, fill)
+      end
+      write_all(path .. "/.zmetadata", ('{"zarr_consolidated_format": 1, "metadata": {"g/name/.zarray": %s, '
+        .. '"g/name/.zattrs": {"_ARRAY_DIMENSIONS": ["name"]}, "g/x/.zarray": %s, '
+        .. '"g/x/.zattrs": {"_ARRAY_DIMENSIONS": ["name"]}}}'):format(array(7, 3, order .. "U3", '""'),
+        array(7, 7, "<f8", "1.5")))
+      local _, about = assert(data.zarr(path))
+      assert.same(words, about.coords.g.name)
+    end
+  end)
+end)
+
 -- ---- damage ----
 
 local ARRAY = [[{"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": "<f8", "order": "C", "compressor": null,

@@ -146,8 +146,8 @@ describe("nn.bayesian", function()
     local x = pn.randn { 4, 3 }
     for _, prior in ipairs { 2, "scale", "student" } do
       local scale = prior == "scale" and pn.param(pn.tensor(0.7)) or nil
-      local given = { prior = scale and dist.normal(0, scale) or prior == "student" and dist.student_t(5, 0, 1) or prior,
-        posterior_scale = 0.5, draws = 3 }
+      local law = scale and dist.normal(0, scale) or prior == "student" and dist.student_t(5, 0, 1) or prior
+      local given = { prior = law, posterior_scale = 0.5, draws = 3 }
       local one, two = nn.bayesian(nn.linear(3, 2), given), nn.bayesian(nn.linear(2, 2), given)
       local net = nn.sequential { one, nn.tanh(), nn.sequential { two, nn.relu() } }
       local list = net:parameters()

@@ -59,7 +59,8 @@ local cases = {
         sampler = function(_, n) return { a = pn.randn { n } } end })
     end, "simulations", 9, "sbc: simulations must be a whole number from 10 on, got 9", 10 },
   { "sbc", function(o)
-      return pn.sbc(line, { simulations = 10, draws = o.draws, sampler = function(_, n) return { a = pn.randn { n } } end })
+      return pn.sbc(line, { simulations = 10, draws = o.draws,
+        sampler = function(_, n) return { a = pn.randn { n } } end })
     end, "draws", 0, "sbc: draws must be a whole number from 1 on, got 0", 1 },
   { "diagnose", function(o) return pn.diagnose(line, o) end, "draws", 0,
     "diagnose: draws must be a whole number from 1 on, got 0", 1 },
@@ -92,8 +93,9 @@ local cases = {
     end, "season", 10, "history must be longer than a season of 10 steps, got [10]", 9 },
   { "reliability", function(o) return metrics.reliability(labels, probabilities, o) end, "bins", 0,
     "reliability: bins must be a whole number from 1 on, got 0", 1 },
-  { "calibration_curve", function(o) return metrics.calibration_curve(labels, probabilities:select(2, 2), o) end, "bins",
-    0, "calibration_curve: bins must be a whole number from 1 on, got 0", 1 },
+  { "calibration_curve", function(o)
+      return metrics.calibration_curve(labels, probabilities:select(2, 2), o)
+    end, "bins", 0, "calibration_curve: bins must be a whole number from 1 on, got 0", 1 },
   { "recurrent", function(o) return nn.recurrent("gru", 2, 3, o) end, "layers", 0,
     "recurrent: layers must be a whole number from 1 on, got 0", 1 },
   { "bayesian", function(o) return nn.bayesian(nn.linear(2, 1), o) end, "draws", 0,
