@@ -72,10 +72,10 @@ function tests.compile(text, path, option, object)
   return pipe:close()
 end
 
--- The object of a program of spec/c, compiled once.
+-- The object of a program of spec/c, compiled where the program is newer.
 local function program_object(path)
   local object = room .. "/" .. path:gsub("/", ".") .. ".o"
-  if read(object) then return object end
+  if run(("test '%s' -nt '%s.c'"):format(object, path)) then return object end
   assert(run(("cc %s -c %s.c -o %s.part && mv %s.part %s"):format(flags(), path, object, object, object)))
   return object
 end
