@@ -138,8 +138,15 @@ static bool many(pn_context *c, const void *data) {
 static bool spent(pn_context *c, const void *data) {
   (void)data;
   pn_tensor *w = pn_param(c, pn_scalar(c, PN_FLOAT64, 1)), *x = w;
-  for (int k = 0; k < 40; k++) x = pn_add(c, x, w);
+  for (int k = 0; k < 70; k++) x = pn_add(c, x, w);
   return x && pni_backward_spend(c, x) == PN_OK;
+}
+
+static void spending(void) {
+  bool more = true;
+  for (long n = 1; more; n++)
+    if (!sweep_once("spent", spent, NULL, 1, n, false, &more)) break;
+  check_record(!more);
 }
 
 static void contexts(void) {
@@ -187,7 +194,7 @@ int main(void) {
   sweep("actions", actions, NULL);
   sweep("generators", generators, NULL);
   sweep("many", many, NULL);
-  sweep("spent", spent, NULL);
+  spending();
   sweep_threads("shared work", shared_work, NULL, 2);
   contexts();
   CHECK_DONE();
