@@ -194,9 +194,9 @@ local function likeness(path, name)
   return alike
 end
 
---- The tests that enter the file, those first that enter the block at or before `line` of the function of lines first
---- to last, then those that enter this function (one that was put into others may have no block of its own), among
---- these those named alike, for their time.
+--- The tests that enter the file, the cheapest first; four times as dear are those that do not enter the block at or
+--- before `line` of the function of lines first to last, sixteen times those that do not enter this function (one that
+--- was put into others may have no block of its own), and cheaper those that are named alike.
 function tests.entering(path, first, line, last)
   if not known then load_covered() end
   local nearest, list = first, {}
@@ -210,12 +210,13 @@ function tests.entering(path, first, line, last)
         rank = math.min(rank or 3, place.line == nearest and 1 or place.line >= first and place.line <= last and 2 or 3)
       end
     end
+    -- (what children enter that do not come to their end is not told)
+    if test.path == "spec/c/calls_test" then rank = math.min(rank or 2, 2) end
     if rank then
-      list[#list + 1] = {test = test, rank = rank, cost = (test.seconds + .3) / (1 + 2 * likeness(path, test.name))}
+      list[#list + 1] = {test = test, cost = 4 ^ rank * (test.seconds + .3) / (1 + 2 * likeness(path, test.name))}
     end
   end
   table.sort(list, function(a, b)
-    if a.rank ~= b.rank then return a.rank < b.rank end
     if a.cost ~= b.cost then return a.cost < b.cost end
     return a.test.name < b.test.name
   end)
