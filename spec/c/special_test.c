@@ -136,7 +136,8 @@ static void ends(void) {
       CHECK(pni_gammaincinv(a, 0) == 0 && pni_gammaincinv(a, 1) == INFINITY);
       CHECK(pni_gammainccinv(a, 1) == 0 && pni_gammainccinv(a, 0) == INFINITY);
       for (int k = 0; k < 3; k++)
-        CHECK(isnan(three[k](wrong[i], b, 0.4)) && isnan(three[k](b, wrong[i], 0.4)) && isnan(three[k](a, b, outside[j])));
+        CHECK(isnan(three[k](wrong[i], b, 0.4)) && isnan(three[k](b, wrong[i], 0.4)) &&
+              isnan(three[k](a, b, outside[j])));
       pni_betainc_slopes(wrong[i], b, 0.4, s);
       CHECK(isnan(s[0]) && isnan(s[1]));
       pni_betainc_slopes(b, wrong[i], 0.4, s);
@@ -148,7 +149,8 @@ static void ends(void) {
       CHECK(isnan(pni_von_mises_icdf(a, outside[j])) && isnan(pni_von_mises_slope(wrong[i], 0.4)));
     }
   CHECK(isnan(pni_von_mises_cdf(1, NAN)) && isnan(pni_von_mises_slope(1, 3.2)));
-  CHECK(isnan(pni_gammainc_grad_a(INFINITY, 1)) && isnan(pni_gammainc_grad_a(-1, 1)) && isnan(pni_gammainc_grad_a(1, -1)));
+  CHECK(isnan(pni_gammainc_grad_a(INFINITY, 1)) && isnan(pni_gammainc_grad_a(-1, 1)));
+  CHECK(isnan(pni_gammainc_grad_a(1, -1)));
   CHECK(isnan(pni_gammainc_grad_a(0, 0)) && pni_gammainc_grad_a(2, 0) == 0 && pni_gammainc_grad_a(2, INFINITY) == 0);
 }
 
