@@ -136,6 +136,19 @@ describe("plot.save", function()
     assert.equal(800, (string.unpack(">I4", text, 21)))
   end)
 
+  it("gives panels in rows the room of as many rows as they need", function()
+    local one = plot.panel { plot.line(nil, { 1, 2 }) }
+    local height = {}
+    for _, of in ipairs { { 2, 2 }, { 3, 2 }, { 4, 2 }, { 5, 2 }, { 3, 3 }, { 3, 1 } } do
+      local panels = {}
+      for k = 1, of[1] do panels[k] = one end
+      panels.columns = of[2]
+      local _, high = plot.script("x.svg", "svg", panels):match "size (%d+),%s*(%d+)"
+      height[of[1] .. " by " .. of[2]] = tonumber(high) / math.ceil(of[1] / of[2])
+    end
+    for _, each in pairs(height) do assert.equal(height["2 by 2"], each) end
+  end)
+
   it("writes text as it stands", function()
     local path = folder .. "/text.svg"
     local odd = "50 % of 'x_1' {a^2} `date` $HOME \\n \"q\" @pi|ls"

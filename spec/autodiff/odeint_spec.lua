@@ -66,6 +66,13 @@ describe("solutions of differential equations", function()
     local back = pn.odeint(decay, y[3], pn.tensor { 2, 0.7, 0 }, with(tight, { pn.tensor(0.8) }))
     assert.is_true(furthest(back[3], y0) < 1e-9 and furthest(back[2], y[2]) < 1e-9)
     assert.same(y0:totable(), pn.odeint(decay, y0, pn.tensor { 5 }, { parameters = { pn.tensor(1) } })[1]:totable())
+    for at, list in ipairs { { 0 / 0, 1 }, { 0, math.huge }, { 0, 1, 1 }, { 3, 2, 1, 2 } } do
+      local ok, message = pcall(pn.odeint, decay, y0, pn.tensor(list), { parameters = { pn.tensor(1) } })
+      assert.is_false(ok)
+      assert.truthy(message:find("times must be finite and in order, without repeats; number " .. at, 1, true), message)
+    end
+    assert.error_matches(function() pn.odeint(decay, y0, pn.tensor { math.huge }, { parameters = { pn.tensor(1) } }) end,
+      "number 1 is inf")
     local line = pn.odeint(function() return pn.ones {} end, pn.tensor(0), pn.tensor { 1, 4 })
     assert.is_true(furthest(line[2], pn.tensor(3)) < 1e-12)
   end)

@@ -107,4 +107,17 @@ describe("groups", function()
     end
     pn.threads(before)
   end)
+
+  it("read parts of what they made by their own steps, on the first axis and on the last", function()
+    for _, size in ipairs { { 3, 2 }, { 40, 40 }, { 200, 200 }, { 3, 3000 }, { 5, 1 } } do
+      local m, n = table.unpack(size)
+      local x, y = pn.randn { m, n }, pn.randn { (m + 1) // 2, n }
+      check(function(t, u)
+        local made = t * 2 + 1
+        return made:slice(1, 1, m, 2) * u, made:slice(1, 1, 1) * t, made:slice(1, 1, 1):broadcast_to { m, n } - t,
+          made:transpose(1, 2) * 3,
+          made:slice(2, 1, n, 2) + 1, made:reshape(m * n):slice(1, 1, m * n, 2) * 2
+      end, x, y)
+    end
+  end)
 end)

@@ -141,6 +141,18 @@ describe("a loop", function()
     ["draws in it"] = function(x, _, w)
       return x * w + pn.randn { 3 } * pn.rand { 3 }
     end,
+    ["draws from another range at each second turn"] = function(x, t, w)
+      return x * w + pn.randint(t % 2, 7, 3):to "float64" * 0.1
+    end,
+    ["draws from ranges of other ends"] = function(x, t, w)
+      return x * w + pn.randint(0, t > 40 and 7 or 9, 3):to "float64" * 0.1
+    end,
+    ["another kind of draw at each second turn"] = function(x, t, w)
+      return x * w + (t % 2 == 0 and pn.randn { 3 } or pn.rand { 3 })
+    end,
+    ["orders of three in it"] = function(x, t, w)
+      return x * w + (t % 2 == 0 and pn.randperm(3) or pn.randint(0, 3, 3)):to "float64" * 0.1
+    end,
     ["draws of distributions in it"] = function(x, _, w)
       return x * w + dist.gamma(x:tanh():square() + 1, 2):rsample() + dist.poisson(3):sample { 3 }
     end,

@@ -116,7 +116,46 @@ TWO(gammainccinv)
 
 #define SWEEP(name, bound) sweep(#name, call_##name, golden_##name, sizeof golden_##name / sizeof *golden_##name, bound)
 
+/* Ends of the incomplete integrals and their inverses are exact; one number outside makes NaN, each by itself. */
+static void ends(void) {
+  typedef double (*of_three)(double a, double b, double x);
+  typedef double (*of_two)(double a, double x);
+  static const of_three three[] = {pni_betainc, pni_betaincc, pni_betaincinv};
+  static const of_two two[] = {pni_gammaincinv, pni_gammainccinv};
+  static const double sizes[] = {1e-5, 0.3, 1, 2.5, 4000}, wrong[] = {0, -1, -INFINITY, INFINITY, NAN};
+  static const double outside[] = {-1e-300, 1 + 0x1p-52, INFINITY, -INFINITY, NAN};
+  double s[2];
+  for (int i = 0; i < 5; i++)
+    for (int j = 0; j < 5; j++) {
+      double a = sizes[i], b = sizes[j];
+      for (int x = 0; x < 2; x++) {
+        CHECK(pni_betainc(a, b, x) == x && pni_betaincinv(a, b, x) == x && pni_betaincc(a, b, x) == 1 - x);
+        pni_betainc_slopes(a, b, x, s);
+        CHECK(s[0] == 0 && s[1] == 0);
+      }
+      CHECK(pni_gammaincinv(a, 0) == 0 && pni_gammaincinv(a, 1) == INFINITY);
+      CHECK(pni_gammainccinv(a, 1) == 0 && pni_gammainccinv(a, 0) == INFINITY);
+      for (int k = 0; k < 3; k++)
+        CHECK(isnan(three[k](wrong[i], b, 0.4)) && isnan(three[k](b, wrong[i], 0.4)) &&
+              isnan(three[k](a, b, outside[j])));
+      pni_betainc_slopes(wrong[i], b, 0.4, s);
+      CHECK(isnan(s[0]) && isnan(s[1]));
+      pni_betainc_slopes(b, wrong[i], 0.4, s);
+      CHECK(isnan(s[0]) && isnan(s[1]));
+      pni_betainc_slopes(a, b, outside[j], s);
+      CHECK(isnan(s[0]) && isnan(s[1]));
+      for (int k = 0; k < 2; k++) CHECK(isnan(two[k](wrong[i], 0.4)) && isnan(two[k](a, outside[j])));
+      CHECK(isnan(pni_von_mises_cdf(wrong[i], 0.4)) && isnan(pni_von_mises_icdf(wrong[i], 0.4)));
+      CHECK(isnan(pni_von_mises_icdf(a, outside[j])) && isnan(pni_von_mises_slope(wrong[i], 0.4)));
+    }
+  CHECK(isnan(pni_von_mises_cdf(1, NAN)) && isnan(pni_von_mises_slope(1, 3.2)));
+  CHECK(isnan(pni_gammainc_grad_a(INFINITY, 1)) && isnan(pni_gammainc_grad_a(-1, 1)));
+  CHECK(isnan(pni_gammainc_grad_a(1, -1)));
+  CHECK(isnan(pni_gammainc_grad_a(0, 0)) && pni_gammainc_grad_a(2, 0) == 0 && pni_gammainc_grad_a(2, INFINITY) == 0);
+}
+
 int main(int argc, char **argv) {
+  ends();
   verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
   SWEEP(log1mexp, 3.1e-16);
   SWEEP(log1pexp, 2.7e-16);

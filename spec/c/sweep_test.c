@@ -2,6 +2,7 @@
 ** sweep_test.c: every public builder and action on tensors survives the failure of each of its
 ** allocations, through its value, its gradient and its gradient's gradient.
 */
+#include "../../src/autodiff/graph.h"
 #include "../../src/lua/operations.h"
 #include "alloc_sweep.h"
 
@@ -133,6 +134,21 @@ static bool many(pn_context *c, const void *data) {
   return x && pn_backward(c, x) == PN_OK;
 }
 
+/* A graph that is let go of on the way through it, of more nodes than its list has room for at first. */
+static bool spent(pn_context *c, const void *data) {
+  (void)data;
+  pn_tensor *w = pn_param(c, pn_scalar(c, PN_FLOAT64, 1)), *x = w;
+  for (int k = 0; k < 70; k++) x = pn_add(c, x, w);
+  return x && pni_backward_spend(c, x) == PN_OK;
+}
+
+static void spending(void) {
+  bool more = true;
+  for (long n = 1; more; n++)
+    if (!sweep_once("spent", spent, NULL, 1, n, false, &more)) break;
+  check_record(!more);
+}
+
 static void contexts(void) {
   bool good = true, more = true;
   for (long n = 1; more; n++) {
@@ -178,6 +194,7 @@ int main(void) {
   sweep("actions", actions, NULL);
   sweep("generators", generators, NULL);
   sweep("many", many, NULL);
+  spending();
   sweep_threads("shared work", shared_work, NULL, 2);
   contexts();
   CHECK_DONE();

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "check.h"
 #include "hmc_fixture.h"
+#include "poisoned.h"
 
 #include "../../src/base/context.h"
 
@@ -273,8 +274,34 @@ static void plans(void) {
   pn_context_close(c);
 }
 
+/* Names of the target's own, and its copy's, in memory whose blocks have fences. */
+static void names(void) {
+  poisoned_memory *m = calloc(1, sizeof *m);
+  pn_context *c = pn_context_new(
+      &(pn_context_config){.allocate = poisoned_allocate, .allocator_data = m, .pool_limit = PN_NO_POOL, .threads = 1});
+  size_t mark = pn_scope_open(c);
+  char first[300] = "", want[300], second[] = "s";
+  memset(first, 'n', sizeof first - 1);
+  memcpy(want, first, sizeof want);
+  const pn_variable v[] = {{.name = first, .ndim = 1, .shape = {2}}, {.name = second}};
+  pn_plan *density = density_plan(c, 3, standard_normal, NULL), *values = twice(c, 3, 3, PN_FLOAT64);
+  pn_target *t = pn_target_new(c, density, values, 2, v), *copy = pn_target_copy(c, t);
+  first[0] = second[0] = '?';
+  pn_target_free(t);
+  CHECK(copy && strcmp(pn_target_variable(copy, 0)->name, want) == 0);
+  CHECK(copy && strcmp(pn_target_variable(copy, 1)->name, "s") == 0);
+  pn_target_free(copy);
+  pn_plan_unref(values);
+  pn_plan_unref(density);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+  CHECK_INT(poisoned_end(m), 0);
+  free(m);
+}
+
 int main(void) {
   lives();
+  names();
   threads();
   refusals();
   functions();

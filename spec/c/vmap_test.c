@@ -63,8 +63,41 @@ static void refusals(void) {
   pn_context_close(c);
 }
 
+/* x W + b, any of them of another example: what each alone gives. */
+static void affine(void) {
+  enum { N = 3, FULL = 8 };
+  pn_context *c = pn_context_new(NULL);
+  for (int set = 1; set < FULL; set++) {
+    size_t mark = pn_scope_open(c);
+    pn_tensor *all[3] = {pn_randn(c, NULL, PN_FLOAT64, 3, (int64_t[]){N, 2, 4}),
+                         pn_randn(c, NULL, PN_FLOAT64, 3, (int64_t[]){N, 4, 5}),
+                         pn_randn(c, NULL, PN_FLOAT64, 2, (int64_t[]){N, 5})};
+    pn_tensor *given[3], *in[3], *y, *out = NULL, *want[N];
+    int axis[3];
+    for (int k = 0; k < 3; k++) {
+      axis[k] = set >> k & 1;
+      given[k] = axis[k] ? all[k] : pn_select(c, all[k], 0, 0);
+    }
+    CHECK_STATUS(c, pn_vmap_begin(c, 3, given, axis, in), PN_OK);
+    y = pn_linear(c, in[0], in[1], in[2]);
+    CHECK_STATUS(c, pn_vmap_end(c, 1, &y, &out), PN_OK);
+    for (int i = 0; i < N; i++) {
+      pn_tensor *one[3];
+      for (int k = 0; k < 3; k++) one[k] = axis[k] ? pn_select(c, all[k], 0, i) : given[k];
+      want[i] = pn_add(c, pn_matmul(c, one[0], one[1]), one[2]);
+    }
+    pn_tensor *gap = pn_max(c, pn_abs(c, pn_sub(c, out, pn_stack(c, N, want, 0))), PN_ALL, 0);
+    double off = 1;
+    CHECK(gap && pn_tensor_item(c, gap, &off) == PN_OK);
+    CHECK_NEAR(off, 0, 1e-13);
+    pn_scope_close(c, mark);
+  }
+  pn_context_close(c);
+}
+
 int main(void) {
   refusals();
+  affine();
   sweep("vmap", work, NULL);
   CHECK_DONE();
 }

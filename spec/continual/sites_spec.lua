@@ -315,6 +315,13 @@ describe("sites by Monte Carlo", function()
     refused("sites: noise_scale stands in the likelihood already", b, { noise_scale = 1,
       likelihood = nn.likelihood.normal { scale = 1 } })
     refused("noise_scale must be a positive number", b, { likelihood = "normal" })
+    local q = dist.normal(pn.zeros { 3 }, 1):independent(1)
+    local odd = { likelihood = "bernoulli", posterior = q, draws = 3, antithetic = true }
+    refused("draws must be even with antithetic, got 3", nn.linear(2, 1), odd)
+    odd.antithetic = false
+    assert.is_true(continual.sites(nn.linear(2, 1), x, y, odd).precision:isfinite():all():item())
+    refused("weights must have shape %[4%], got %[3%]", b, { likelihood = "bernoulli", weights = { 1, 1, 1 } })
+    refused("weights must have shape %[4%], got %[4, 1%]", b, { likelihood = "bernoulli", weights = pn.ones { 4, 1 } })
     refused("y must be 0 or 1", b, { likelihood = "bernoulli" }, x, pn.full({ 4 }, 2))
     refused("y must be classes", b, { likelihood = "categorical" })
     refused("x must have shape %[N, 2%]", b, { likelihood = "bernoulli" }, pn.zeros { 4, 3 })

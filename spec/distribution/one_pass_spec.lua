@@ -166,3 +166,19 @@ describe("a von Mises density", function()
     end
   end)
 end)
+
+describe("draws of von_mises", function()
+  it("fall into parts of the circle as its density says, for small and large concentrations", function()
+    local n, parts, fine = 40000, 16, 256 -- masses by the midpoint rule
+    local places = ((pn.arange(parts * fine) + 0.5) / (parts * fine) * 2 - 1) * math.pi
+    for k, concentration in ipairs { 0.05, 0.4, 1, 1.7, 3, 6 } do
+      local mass = ((places:cos() - 1) * concentration):exp():reshape { parts, fine }:sum(2)
+      local want = mass / mass:sum() * n
+      local x = dist.von_mises(0, concentration):sample({ n }, { generator = pn.generator(k) })
+      local part = ((x / math.pi + 1) * (parts / 2)):floor():clamp(0, parts - 1)
+      local got = part:unsqueeze(2):eq(pn.arange(parts):to "float64"):to("float64"):sum(1)
+      local square = ((got - want):square() / want):sum():item()
+      assert(square < 55, ("concentration %g: chi square %g of 15"):format(concentration, square)) -- 1 in 500000
+    end
+  end)
+end)

@@ -39,6 +39,8 @@ describe("pictures", function()
     same(pn.data.shift(p, 0, -1), { { 2, 3, 0 }, { 5, 6, 0 }, { 8, 9, 0 } })
     same(pn.data.shift(p, 0, 0.5), { { 0.5, 1.5, 2.5 }, { 2, 4.5, 5.5 }, { 3.5, 7.5, 8.5 } })
     same(pn.data.crop(p, 2, 1, 2, 2), { { 4, 5 }, { 7, 8 } })
+    same(pn.data.crop(p, 1, 3, 3, 1), { { 3 }, { 6 }, { 9 } })
+    same(pn.data.crop(p, 3, 1, 1, 3), { { 7, 8, 9 } })
   end)
 
   it("have gradients in pixels, angles and distances", function()
@@ -71,6 +73,11 @@ describe("pictures", function()
     refused("rotate: degrees must be a number, or [N]", pn.data.rotate, x, pn.ones { 3 })
     refused("shift: down must be finite", pn.data.shift, x, math.huge, 0)
     refused("crop: rows 4 .. 6 and columns 1 .. 2 must lie in a picture of 5 by 5", pn.data.crop, x, 4, 1, 3, 2)
+    for at, name in ipairs { "top", "left", "height", "width" } do
+      local places = { 1, 1, 1, 1 }
+      places[at] = 0
+      refused("crop: " .. name .. " must be a whole number", pn.data.crop, x, table.unpack(places))
+    end
     refused("augment: rotate must lie in 0 .. 360", pn.data.augment, x, { rotate = -1 })
     refused("augment: unknown option 'turn'", pn.data.augment, x, { turn = 1 })
   end)

@@ -8,9 +8,9 @@
 ---
 --- Two kinds: random (an operator becomes another, a constant grows by one, a statement is dropped), aimed (a term of a
 --- sum or product is dropped). The changed file alone is compiled, with -O1, and linked with the objects of BUILD, to a
---- core.so for busted specs and to programs of spec/c, which run until one fails: those that enter the function of the
---- fault, those first that enter its block, the cheapest of them first (spec/mutants/c_tests.lua), until `budget`
---- seconds of processor are over. A fault that does not compile, or gives the same object, is none. The tree is not
+--- core.so for busted specs and to programs of spec/c, which run until one fails: those that enter the file of the
+--- fault, those first that enter its block, then its function, the cheapest first (spec/mutants/c_tests.lua), until
+--- `budget` seconds of processor are over. A fault that does not compile, or gives the same object, is none. The tree is not
 --- touched. Results: build/mutants/c_results; the rest as for spec/mutants/run.lua.
 io.stdout:setvbuf "line"
 local tally, tests = dofile "spec/mutants/tally.lua", dofile "spec/mutants/c_tests.lua"

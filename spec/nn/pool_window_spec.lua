@@ -69,4 +69,15 @@ describe("pooling with any window", function()
       end
     end
   end)
+
+  it("are refused of pictures beyond 2^24 rows or columns, before any memory is asked for", function()
+    for axis = 3, 4 do
+      for _, pool in ipairs { "max_pool2d", "avg_pool2d" } do
+        local shape = { 1, 1, 1, 1 }
+        shape[axis] = (1 << 24) + 1
+        local x = pn.zeros { 1, 1, 1, 1 }:broadcast_to(shape)
+        assert.error_matches(function() x[pool](x, 1) end, pool .. ": x must have shape")
+      end
+    end
+  end)
 end)

@@ -86,6 +86,14 @@ describe("layout torch", function()
     end
   end)
 
+  it("refuses a part that gives no name", function()
+    local net = nn.sequential { nn.linear(2, 3), nn.linear(3, 1) }
+    net.torch_name = function() return 3 end
+    local ok, message = pcall(net.state, net, { layout = "torch" })
+    assert.is_false(ok)
+    assert.truthy(message:find("torch_name' must return a name, got number", 1, true), message)
+  end)
+
   it("gives parts another place", function()
     local net = nn.sequential { nn.linear(2, 3), nn.relu(), nn.sequential { nn.linear(3, 1) } }
     local names = { [1] = "fc1", ["3"] = "", ["3.1"] = "fc2" }
