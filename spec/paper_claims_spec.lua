@@ -143,4 +143,56 @@ describe("the claim of", function()
     assert.equal(4, #r)
     for k = 2, 4 do assert(r[k - 1] <= r[k], "the bound at the truth, the best one, its log p, the truth's") end
   end)
+
+  -- What a fit has: ELBO = ELL - KL, KL below the data bound, gaps up to ln |P|, a variance below the prior's. NUTS, of
+  -- few weights, is nearer to the data than a fit by a product.
+  it("invariance/network_collapse.lua", function()
+    local text, count, error_of = printed "invariance/network_collapse", 0, {}
+    for line in text:gmatch "[^\n]+" do
+      local width, way, rest = line:match "^ +(%d+)  ([%a-]+) +(.*)$"
+      local v = {}
+      for word in (rest or ""):gmatch "%-?%d+%.%d+" do v[#v + 1] = tonumber(word) end
+      if way == "mean-field" then
+        local kl, bound, ell, elbo = table.unpack(v)
+        near(ell - kl, elbo, 2 - 0.31)
+        local most = pn.tensor(width + 1.0):lgamma():item()
+        local low, high = rest:match "%s(%d+%.%d)%-(%d+%.%d)%s"
+        assert(kl < bound and tonumber(high or v[5]) <= most + 0.1 and tonumber(low or 0) <= tonumber(high or 1))
+        if not high then assert(v[5] >= -0.005 and v[5] <= most + 0.005) end
+      end
+      if way then
+        assert(v[#v - 1] > 0 and v[#v - 1] < v[#v], line) -- the variance, the prior's
+        error_of[way .. width], count = v[#v - 3], count + 1
+      end
+    end
+    assert.equal(5, count)
+    assert(error_of.NUTS4 < error_of["mean-field4"] and error_of.NUTS4 < error_of["layer-wise4"])
+  end)
+
+  -- log p - approximation - conditioning - amortisation = bound, to the digits printed; nothing is lost where the
+  -- posterior is exact, nothing by conditions where all is seen.
+  it("conditioning_gap/where_do_the_nats_go.lua", function()
+    local text, seen = printed "conditioning_gap/where_do_the_nats_go", {}
+    local figure = " +" .. NUMBER .. " %+%- %d+%.%d+"
+    for label, log_p, approximation, conditioning, amortisation, bound in text:gmatch("\n(%u[^\n]-) +%d+"
+      .. figure:rep(5)) do
+      near(log_p - approximation - conditioning - amortisation, tonumber(bound), 3 - 0.7)
+      seen[label:match "^%a+"] = { approximation, conditioning, amortisation }
+    end
+    assert.same({ "0.000", "0.000", "0.000" }, seen.DeepState)
+    assert.equal("0.000", seen.VAE[2])
+    assert(seen.VSSM and seen.KVAE)
+  end)
+
+  -- Forecasts by the true swing leave the noise alone, whose CRPS is sd / sqrt(pi), at all steps; nobody is better.
+  it("deep_filters/pendulum.lua", function()
+    local text = printed "deep_filters/pendulum"
+    local truth = rows(text, "the true swing and its noise ")[1]
+    local mean = (truth[1] * 10 + truth[2] * 15 + truth[3] * 25 + truth[4] * 50) / 100
+    -- 6 swings of 100 steps, two numbers each, of which CRPS has a deviation of about .6 of its mean: 6 errors
+    assert(math.abs(mean / (0.05 / math.sqrt(math.pi)) - 1) < 6 * 0.6 / math.sqrt(1200), mean)
+    for _, name in ipairs { "rsgls ", "rsgls_published ", "sgls ", "other swings at the same step " } do
+      for k, value in ipairs(rows(text, name .. " +%f[%d]")[1]) do assert(value > truth[k], name) end
+    end
+  end)
 end)

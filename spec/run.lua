@@ -71,7 +71,10 @@ local WATCHED = {
   ["examples/12_stochastic_volatility.lua"] = "spec/smc/volatility_spec.lua",
   ["examples/papers/conditioning_gap/best_linear_system.lua"] = "spec/paper_claims_spec.lua",
   ["examples/papers/conditioning_gap/gaussian.lua"] = "spec/paper_claims_spec.lua",
+  ["examples/papers/conditioning_gap/where_do_the_nats_go.lua"] = "spec/paper_claims_spec.lua",
+  ["examples/papers/deep_filters/pendulum.lua"] = "spec/paper_claims_spec.lua",
   ["examples/papers/invariance/linear_model.lua"] = "spec/paper_claims_spec.lua",
+  ["examples/papers/invariance/network_collapse.lua"] = "spec/paper_claims_spec.lua",
   ["examples/papers/invariance/permutations.lua"] = "spec/paper_claims_spec.lua",
   ["examples/papers/vbp/gates.lua"] = "spec/paper_claims_spec.lua",
 }

@@ -38,6 +38,37 @@ describe("a report beside its page", function()
     assert.same({ 1, 1, 1, 0 }, compared "moons 0.53 +- 0.01 12\n")
   end)
 
+  it("is held to the spreads of the page alone, of lines that begin alike where a script prints by itself", function()
+    local page = "text +- more\nlocal: error 1.15 +- 0.11 %\n| 4 mean-field | 56.64 +- 0.2 | 3.1 |\n1 2.50 +- 0.01\n"
+    local function of(report, first)
+      local r = experiment.compared(page, report, first)
+      return { r.lines, r.found, r.figures, #r.outside }
+    end
+    assert.same({ 1, 1, 1, 0 }, of("local: error 1.30 %\n"))
+    assert.same({ 1, 1, 1, 1 }, of("local: error 1.50 %\n"))
+    assert.same({ 0, 0, 0, 0 }, of("local: error 1.30 %, more\n"))
+    assert.same({ 1, 1, 1, 0 }, of("local: error 1.30 % , more 3 4\n", true))
+    assert.same({ 0, 0, 0, 0 }, of("local: errors 1.30 %\nlocally: error 1.30 %\n", true))
+    assert.same({ 1, 1, 1, 1 }, of("   4  mean-field  58.0  1-3  0.5\n", true))
+    assert.same({ 1, 1, 1, 0 }, of("1 2.51\n", true))
+    assert.same({ 0, 0, 0, 0 }, of("1 2.51 3\n", true)) -- numbers alone are alike only as a whole
+  end)
+
+  it("is there for every script that does something when it is run", function()
+    local pipe, count = assert(io.popen "LC_ALL=C ls examples/papers/*/*.lua"), 0
+    for path in pipe:lines() do
+      local file <close> = assert(io.open(path))
+      local text = file:read "a"
+      local head = text:match "^[^\n]*\n.-\n[^-]"
+      local nothing = head:gsub("\n%-*%s*", " "):find("does nothing when it is run by itself", 1, true)
+      local list = path:find "posteriordb/models"
+      count = count + (nothing and 0 or 1)
+      assert(nothing or list or text:find("experiment%.options%(") or text:find("%.checked%(arg%)"), path)
+    end
+    pipe:close()
+    assert.is_true(count > 40)
+  end)
+
   it("decides how a script with --check ends", function()
     local folder = os.tmpname()
     os.remove(folder)
@@ -63,6 +94,15 @@ describe("a report beside its page", function()
     write("README.md", "text\n\n    mean 1.10 +- 0.10\n")
     assert.matches("1 of 1 lines .* of their 1 figures 0 are off.*code 0", run "")
     assert.matches("check: mean 2 %+%- 0.1, on the page 1.1 %+%- 0.1\n.*1 are off.*code 1", run "--value 2")
+    -- a script that reads its options by itself and prints
+    write("script.lua", [[
+      dofile("examples/papers/continual/experiment.lua").checked(arg)
+      print("mean " .. (arg[3] == "--value" and arg[4] or "1.1"))
+      os.exit(arg[5] ~= "--fail")
+    ]])
+    assert.matches("^mean 1.1\ncheck: 1 of 1 lines .* of their 1 figures 0 are off.*code 0", run "")
+    assert.matches("1 are off.*code 1", run "--value 2")
+    assert.matches("0 are off.*code 1", run "--value 1.1 --fail")
     os.execute("rm -r " .. folder)
   end)
 end)

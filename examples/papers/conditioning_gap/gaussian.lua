@@ -7,8 +7,10 @@
 --- for the mixture), univariate_bound.svg (the worked example), gap_sweeps.svg (a linear Gaussian system: the gap over
 --- both noises, the length and the prefix that the first state sees) and published_masks.svg (the conditions of
 --- published models side by side), and prints what they show. All of it is closed form or settled optimisation: every
---- run gives the same. README.md has the results.
+--- run gives the same. README.md has the results; --check holds a run to them.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 local plot = pn.plot
 
 local option = { quick = false, out = "." }

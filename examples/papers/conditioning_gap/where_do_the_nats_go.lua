@@ -11,8 +11,11 @@
 ---   deep_state   a structural model of days of traffic, whose states are integrated out exactly: the control
 ---
 --- With --out trained models and finished rows are kept there, and a run goes on from them; where_do_the_nats_go.svg
---- is drawn. --quick trains next to nothing. README.md has results and settings.
+--- is drawn. --quick trains next to nothing. README.md has results and settings; --check
+--- holds a run to them.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 local vae = pn.models.vae
 
 local option = { quick = false, rows = "vae,vssm,kvae,deep_state" }

@@ -19,17 +19,32 @@ local function usage(option, message)
   os.exit(1)
 end
 
--- Runs the script again as it was called but for --check, compares what it wrote with its page, and ends the process.
-local function check_run(option, args)
-  local page = (arg[0]:match "^(.*)/[^/]*$" or ".") .. "/README.md"
+-- The words by which the script was called, but for --check.
+local function called_again(args)
   local words = {}
   for k = -9, #args do
     if arg[k] and k <= 0 or k > 0 and args[k] ~= "--check" then
       words[#words + 1] = "'" .. (k > 0 and args or arg)[k]:gsub("'", "'\\''") .. "'"
     end
   end
+  return table.concat(words, " ")
+end
+
+-- Compares the text of a run with the page beside the script, says what differs, and ends the process.
+local function judged(text, ok, first)
+  local page = (arg[0]:match "^(.*)/[^/]*$" or ".") .. "/README.md"
+  local file <close> = io.open(page)
+  local r = experiment.compared(file and file:read "a" or "", text, first)
+  for _, line in ipairs(r.outside) do print("check: " .. line) end
+  print(("check: %d of %d lines with a spread stand on %s; of their %d figures %d are off by more than %g standard "
+    .. "errors"):format(r.found, r.lines, page, r.figures, #r.outside, experiment.limit))
+  os.exit(ok == true and r.found > 0 and #r.outside == 0)
+end
+
+-- Runs the script again without --check and judges the tables that it wrote.
+local function check_run(option, args)
   local mark = os.tmpname()
-  local ok = os.execute(table.concat(words, " "))
+  local ok = os.execute(called_again(args))
   local list = io.popen(("find '%s' -maxdepth 1 -name '*.txt' -newer '%s' | LC_ALL=C sort"):format(option.out, mark))
   local text = {}
   for path in list:lines() do
@@ -38,12 +53,22 @@ local function check_run(option, args)
   end
   list:close()
   os.remove(mark)
-  local file <close> = io.open(page)
-  local r = experiment.compared(file and file:read "a" or "", table.concat(text))
-  for _, line in ipairs(r.outside) do print("check: " .. line) end
-  print(("check: %d of %d lines with a spread stand on %s; of their %d figures %d are off by more than %g standard "
-    .. "errors"):format(r.found, r.lines, page, r.figures, #r.outside, experiment.limit))
-  os.exit(ok and r.found > 0 and #r.outside == 0)
+  judged(table.concat(text), ok)
+end
+
+--- checked(args): for a script that reads its options by itself and prints its results: where --check is among args,
+--- runs it again without, judges what it printed by the lines of the page beside it that begin alike, and ends the
+--- process.
+function experiment.checked(args)
+  local asked = false
+  for _, word in ipairs(args or {}) do asked = asked or word == "--check" end
+  if not asked then return end
+  local pipe, text = assert(io.popen(called_again(args))), {}
+  for line in pipe:lines() do
+    text[#text + 1] = line
+    print(line)
+  end
+  judged(table.concat(text, "\n"), pipe:close(), true)
 end
 
 --- options(defaults, quick [, args]): the table of defaults with what `--name value` says. Of a default that is false
@@ -103,17 +128,17 @@ end
 experiment.limit = 3 -- standard errors
 
 -- A line's figures, {value =, digit = half of the last one printed, spread = what stands behind +-}, and its words with
--- # for each figure.
+-- # for each figure; third those up to the last figure with a spread, if there is one.
 local function parts_of(line)
-  local figures, words, after = {}, {}, false
+  local figures, words, after, told = {}, {}, false, nil
   for word in line:gmatch "[^%s|]+" do
     local text = word:match "^[(%[]*([+-]?%d*%.?%d+[eE]?[+-]?%d*)[,;:)%]%%]*$"
     if word == "+-" then
       after = true
     elseif text and tonumber(text) then
       local digit = 0.5 * 10.0 ^ -#(text:match "%.(%d*)" or "")
-      if after then
-        figures[#figures].spread = tonumber(text)
+      if after and #figures > 0 then
+        figures[#figures].spread, told = tonumber(text), #words
       else
         figures[#figures + 1] = { value = tonumber(text), digit = digit }
         words[#words + 1] = "#"
@@ -123,44 +148,63 @@ local function parts_of(line)
       words[#words + 1], after = word, false
     end
   end
-  return figures, table.concat(words, " ")
+  return figures, table.concat(words, " "), told and table.concat(words, " ", 1, told)
 end
 
--- The figures that have a spread and are further apart than both spreads explain.
+-- The figures to which the page b gives a spread and that are further apart than both spreads explain.
 local function off_by(a, b)
   local list, distance = {}, 0
-  for k, f in ipairs(a) do
-    local g = b[k]
+  for k, g in ipairs(b) do
+    local f = a[k]
+    if not f then break end
     local scale = math.sqrt((f.spread or 0) ^ 2 + (g.spread or 0) ^ 2)
-    if f.spread and g.spread and math.abs(f.value - g.value) > experiment.limit * scale + f.digit + g.digit then
-      list[#list + 1] = ("%g +- %g, on the page %g +- %g"):format(f.value, f.spread, g.value, g.spread)
+    if g.spread and math.abs(f.value - g.value) > experiment.limit * scale + f.digit + g.digit then
+      list[#list + 1] = ("%g +- %g, on the page %g +- %g"):format(f.value, f.spread or 0, g.value, g.spread)
     end
     distance = distance + math.abs(f.value - g.value) / (math.abs(f.value) + math.abs(g.value) + 1e-300)
   end
   return list, distance
 end
 
---- compared(page, report): the lines of a report in which a figure has a spread (1.23 +- 0.04), each with the line of
---- the page that has the same words; where several have, with the nearest. Gives {lines =, found = (on the page),
+-- The lines of a page that say the same as a line of a report with these words.
+local function alike(lines, words, first)
+  local list = {}
+  for _, line in ipairs(lines) do
+    local begins = first and line.told:find "%a" and words:sub(1, #line.told) == line.told
+      and (#words == #line.told or words:sub(#line.told + 1, #line.told + 1) == " ")
+    if begins or line.words == words then list[#list + 1] = line.figures end
+  end
+  return list
+end
+
+local function count_told(figures)
+  local count = 0
+  for _, f in ipairs(figures) do count = count + (f.spread and 1 or 0) end
+  return count
+end
+
+--- compared(page, report [, first]): the lines of a report in which a figure has a spread (1.23 +- 0.04), there or on
+--- the page, each with the line of the page that has the same words (with `first`: the same ones up to the last figure
+--- to which the page gives a spread); where several have, with the nearest. Gives {lines =, found = (on the page),
 --- figures = (with a spread, of these), outside = list of texts: what is further apart than experiment.limit (3)
---- standard errors of both}. Figures without a spread are not judged.
-function experiment.compared(page, report)
-  local by_words, r = {}, { lines = 0, found = 0, figures = 0, outside = {} }
+--- standard errors of both}. Figures to which the page gives no spread are not judged.
+function experiment.compared(page, report, first)
+  local lines, r = {}, { lines = 0, found = 0, figures = 0, outside = {} }
   for line in page:gmatch "[^\n]+" do
-    local figures, words = parts_of(line)
-    by_words[words] = by_words[words] or {}
-    table.insert(by_words[words], figures)
+    local figures, words, told = parts_of(line)
+    lines[#lines + 1] = count_told(figures) > 0 and { figures = figures, words = words, told = told } or nil
   end
   for line in report:gmatch "[^\n]+" do
     local figures, words = parts_of(line)
-    local judged, best, least = 0, nil, { math.huge, math.huge }
-    for _, f in ipairs(figures) do judged = judged + (f.spread and 1 or 0) end
-    for _, other in ipairs(judged > 0 and by_words[words] or {}) do
+    local best, least, count = nil, { math.huge, math.huge }, 0
+    for _, other in ipairs(alike(lines, words, first)) do
       local list, distance = off_by(figures, other)
-      if #list < least[1] or #list == least[1] and distance < least[2] then best, least = list, { #list, distance } end
+      if #list < least[1] or #list == least[1] and distance < least[2] then
+        best, least, count = list, { #list, distance }, count_told(other)
+      end
     end
-    r.lines, r.found = r.lines + (judged > 0 and 1 or 0), r.found + (best and 1 or 0)
-    r.figures = r.figures + (best and judged or 0)
+    r.lines, r.found = r.lines + ((best or count_told(figures) > 0) and 1 or 0), r.found + (best and 1 or 0)
+    r.figures = r.figures + count
     for _, text in ipairs(best or {}) do r.outside[#r.outside + 1] = words:match "^[^#]*" .. text end
   end
   return r

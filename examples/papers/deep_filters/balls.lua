@@ -24,8 +24,10 @@
 --- image 20 the samples are those of the smoother (kvae) or the filter (arsgls, with as many particles as samples),
 --- after it of the forecast: joint paths from there on.
 ---
---- What was run and what came out: README.md beside this file.
+--- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 local images = require "penumbra.models.image_network"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local kept_runs = dofile(here .. "/../kept_runs.lua")

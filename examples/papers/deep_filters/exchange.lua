@@ -13,9 +13,10 @@
 --- A run that was stopped goes on where it stood; runs that the file of results has are not made again. Without --data
 --- it makes up random walks, which says nothing about the methods.
 ---
---- What was run and what came out: README.md beside this file.
+--- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ data = false, results = false, methods = false, seeds = 3, first = 1,

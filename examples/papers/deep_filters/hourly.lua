@@ -19,9 +19,10 @@
 --- week. On ETT, whose series have either sign, it is mean and standard deviation, for all methods, as --choose found
 --- with DeepAR and DeepState on the week before the test: 0.71 and 0.71 of the random walk, 0.83 and 1.26 by the mean.
 ---
---- What was run and what came out: README.md beside this file.
+--- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ set = "made_up", data = false, results = false, methods = false, seeds = 3,

@@ -23,10 +23,11 @@
 --- Settings were decided after a look at the swings of --validation (one set for each seed), which --tricks scores,
 --- too. What is scored otherwise is a set on which nothing was decided, the same for all seeds.
 ---
---- What was run and what came out: README.md beside this file.
+--- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local kept_runs = dofile(here .. "/../kept_runs.lua")
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 
 local o = { out = ".", seed = 1, models = { "rsgls", "rsgls_published", "sgls" } }
 local sizes = { swings = 2000, batch = 50, particles = 16, iterations = 1000, dtype = "float32", test = 200,

@@ -5,8 +5,10 @@
 ---
 ---     penumbra examples/papers/invariance/linear_model.lua [--quick] [--largest 1000] [--out FOLDER]
 ---
---- What was run and what came out: README.md beside this file.
+--- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 local inv, plot = pn.invariance, pn.plot
 
 local option = { quick = false, largest = 1000, out = "." }

@@ -10,8 +10,10 @@
 ---
 --- prints a table and writes network_collapse.png.
 ---
---- What was run and what came out: README.md beside this file.
+--- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 local dist, inv, nn, optim, plot = pn.dist, pn.invariance, pn.nn, pn.optim, pn.plot
 
 local option = { quick = false, seed = 1, steps = 10000, out = ".",

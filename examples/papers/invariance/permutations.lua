@@ -9,8 +9,10 @@
 --- over all permutations; and the gap of one network on the way from the prior to its posterior. Writes
 --- permutations.png.
 ---
---- What was run and what came out: README.md beside this file.
+--- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 local dist, inv, nn, optim, plot = pn.dist, pn.invariance, pn.nn, pn.optim, pn.plot
 
 local option = { quick = false, seed = 1, steps = 6000, out = "." }

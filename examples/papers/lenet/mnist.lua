@@ -13,8 +13,10 @@
 --- expected log-likelihood of the classes is taken to second order (infer.expected_log_likelihood), and predictions
 --- average the softmax of 100 draws of the outputs alone.
 ---
---- What was run and what came out: README.md beside this file.
+--- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 local nn, optim, dist, infer = pn.nn, pn.optim, pn.dist, pn.infer
 
 local option = { data = false, method = "moments", epochs = 20, batch = 100, lr = 2e-3, precision = 100, seed = 1,

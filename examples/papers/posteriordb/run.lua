@@ -12,10 +12,11 @@
 --- 4000 (draws are added until the least bulk ESS of a posterior is so large), --guides mean_field,full_rank,flow (or
 --- none), --steps 50000 (of a guide), --sampler smc (an SMC sampler, pn.smc.sample, in place of NUTS), --quick.
 ---
---- What passes and what was found: README.md.
+--- What passes and what was found: README.md, to which --check holds a run.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local models = dofile(here .. "/models.lua")
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 
 -- ---- the command line ----
 

@@ -18,10 +18,11 @@
 --- cosine from 1e-3 to 1e-4. On the last 10,000 training images (`--validate yes`) the elbo after 5 epochs was -113.0
 --- with 1e-3, -111.9 with 2e-3 and -123.0 with 3e-3 as the first rate: the paper's was kept, away from the edge.
 ---
---- What was run and what came out: README.md beside this file.
+--- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local kept_runs = dofile(here .. "/../kept_runs.lua")
+dofile(here .. "/../continual/experiment.lua").checked(arg)
 
 local option = { data = false, out = false, model = "vae1", epochs = false, draws = 5000, batch = 20, lr = 1e-3,
   last_lr = 1e-4, mean = "two", seed = 1, quick = false, pictures = "yes", validate = "no", test = "yes",
