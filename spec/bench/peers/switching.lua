@@ -60,7 +60,7 @@ local function add_check(record, model, b)
 end
 
 local function write(folder, key, model, b, unchecked)
-  local record = { y = b.y, inputs = b.inputs, series = b.series }
+  local record = { y = b.y, u = b.inputs, series = b.series }
   if not unchecked then add_check(record, model, b) end
   record.c = model.issm and model.issm:emission(prepared_batch.time(b)) or nil
   for _, pair in ipairs(model:named_parameters()) do record["parameter." .. pair[1]] = pair[2]:detach() end
