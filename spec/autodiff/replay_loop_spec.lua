@@ -197,7 +197,7 @@ describe("a loop", function()
       ["another operation"] = function(y, w) return (y * w):sin() + 0.5 end,
       ["another number"] = function(y, w) return (y * w):tanh() + 0.25 end,
       ["another shape"] = function(y, w) return (y * w):sum():tanh() + y * 0.5 end,
-      ["an operand of another turn"] = function(y, w, first) return (first * w):tanh() + 0.5 end,
+      ["an operand of another turn"] = function(_, w, first) return (first * w):tanh() + 0.5 end,
     }
     local w, start = pn.param(pn.tensor { 0.9, 0.2, -0.4 }), pn.param(pn.tensor { 1, 2, 3 })
     for name, other in pairs(different) do
@@ -338,5 +338,42 @@ describe("a loop", function()
       same(compiled(pn.tensor(k)), f(pn.tensor(k)), "round " .. k)
     end
     assert.equal(1, plan_of(compiled).loops)
+  end)
+end)
+
+describe("constant numbers that look alike", function()
+  it("stay apart: zeros of both signs, types, shapes", function()
+    local function f(x)
+      local y = x:to "float32"
+      return 1 / (x * pn.tensor(0.0)), 1 / (x * pn.tensor(-0.0)), 1 / (y * pn.tensor(0.0, { dtype = "float32" })),
+        1 / (y * pn.tensor(-0.0, { dtype = "float32" })), x + pn.tensor(2), x + pn.tensor { 2 },
+        x + pn.tensor { { 2 } }, y + pn.tensor(2, { dtype = "float32" }), x:take(1, pn.tensor { 0 }:to "int64"),
+        x:take(1, pn.tensor(0):to "int64"), pn.tensor(true):where(x, 5), pn.tensor(false):where(x, 5),
+        x:unsqueeze(2):matmul(pn.tensor { { 2 } }), pn.concatenate({ x, pn.tensor { 2 } }, 1)
+    end
+    local x = pn.tensor { 3, 4 }
+    local want, compiled = table.pack(f(x)), pn.compile(f)
+    compiled(x)
+    local got = table.pack(compiled(x))
+    assert.equal(1, compiled:captures())
+    for k = 1, want.n do
+      assert.same(want[k]:shape(), got[k]:shape(), "result " .. k)
+      assert.equal(want[k]:dtype(), got[k]:dtype(), "result " .. k)
+      assert.same(want[k]:totable(), got[k]:totable(), "result " .. k)
+    end
+    assert.same({ { math.huge, math.huge }, { -math.huge, -math.huge } }, { got[1]:totable(), got[2]:totable() })
+  end)
+
+  it("are one for a loop that makes its number anew at each turn, and that of another loop is its own", function()
+    local function f(x)
+      for _ = 1, 60 do x = (x * pn.tensor(0.5)):sin() end
+      for _ = 1, 60 do x = (x * pn.tensor(0.25)):sin() end
+      for t = 1, 60 do x = (x + pn.tensor(t % 3 * 0.5)):sin() end
+      return x
+    end
+    local x, compiled = pn.tensor { 3, 4 }, pn.compile(f)
+    compiled(x)
+    assert.same(f(x):totable(), compiled(x):totable())
+    assert.equal(3, compiled:plans()[1].loops)
   end)
 end)

@@ -101,6 +101,43 @@ int64_t pni_tape_attr(pn_context *c, pni_tape *tape, const pni_attr *a) {
   return at;
 }
 
+/* ---- numbers ---- */
+
+/* The one element of t, bit by bit. */
+static uint64_t bits_of(const pn_tensor *t) {
+  uint64_t bits = 0;
+  memcpy(&bits, pni_data(t), pni_itemsize(t));
+  return bits;
+}
+
+static uint32_t number_hash(const pn_tensor *t) {
+  uint64_t bits = bits_of(t);
+  return mixed(&bits, sizeof bits, (uint64_t)t->dtype << 8 | (uint64_t)t->ndim);
+}
+
+int pni_tape_known(const pni_tape *tape, const pn_tensor *t) {
+  const pni_table *table = &tape->number_table;
+  uint32_t hash = number_hash(t);
+  pni_geometry g = pni_geometry_from(t);
+  for (int64_t i = table->room ? first_place(table, hash) : -1; i >= 0 && table->v[i].at; i = next_place(table, i)) {
+    int at = table->v[i].at - 1;
+    if (table->v[i].hash == hash && bits_of(tape->value.v[at].outside) == bits_of(t) &&
+        same_geometry(pni_geometry_of(tape, at), &g))
+      return at;
+  }
+  return -1;
+}
+
+pn_status pni_tape_learn(pn_context *c, pni_tape *tape, int at) {
+  pni_table *table = &tape->number_table;
+  if (reserve(c, table)) return c->status;
+  uint32_t hash = number_hash(tape->value.v[at].outside);
+  int64_t i = first_place(table, hash);
+  while (table->v[i].at) i = next_place(table, i);
+  enter(table, i, hash, at);
+  return PN_OK;
+}
+
 /* ---- events ---- */
 
 static const pni_event nothing;

@@ -70,11 +70,26 @@ static pn_status check_outside(pn_context *c, const pn_tensor *t) {
                   "inside, or cut it off with detach)");
 }
 
+/* Is t one number that stays as it is (a storage of version 0 never changes), and nothing but that? */
+static bool is_number(const pn_context *c, const pni_tape *tape, const pn_tensor *t) {
+  return t->numel == 1 && !t->storage->version && !t->storage->cargo && !(t->flags & PNI_REQUIRES_GRAD) &&
+         !tape->examples && !pni_varies(c, t);
+}
+
+/* Equal numbers are one value: those that gradients make anew at each turn need not be kept. */
 int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t) {
   if (pni_has_slot(c, t)) return place(t);
-  int at = check_outside(c, t) ? -1 : add_value(c, tape, t, PNI_VALUE_OUTSIDE);
-  if (at >= 0) tape->value.v[at].outside = pn_tensor_ref(t);
-  return at;
+  if (check_outside(c, t)) return -1;
+  bool number = is_number(c, tape, t);
+  int at = number ? pni_tape_known(tape, t) : -1;
+  if (at >= 0) {
+    t->slot = slot_of(c, at, true);
+    return at;
+  }
+  at = add_value(c, tape, t, PNI_VALUE_OUTSIDE);
+  if (at < 0) return -1;
+  tape->value.v[at].outside = pn_tensor_ref(t);
+  return number && pni_tape_learn(c, tape, at) ? -1 : at;
 }
 
 /* Notes something with n inputs, and its result y of that kind unless it is NULL. NULL with the reason in c. */
@@ -231,6 +246,7 @@ void pni_tape_free(pn_context *c, pni_tape *tape) {
   pni_free(c, tape->event.v, (size_t)tape->event.cap * sizeof *tape->event.v);
   pni_free(c, tape->word.v, (size_t)tape->word.cap * sizeof *tape->word.v);
   pni_free(c, tape->geometry.v, (size_t)tape->geometry.cap * sizeof *tape->geometry.v);
+  pni_table_free(c, &tape->number_table);
   pni_table_free(c, &tape->word_table);
   pni_table_free(c, &tape->geometry_table);
   pni_free(c, tape->roll.v, (size_t)tape->roll.cap * sizeof *tape->roll.v);

@@ -124,12 +124,12 @@ typedef struct pni_tape {
   PNI_LIST(pni_event) event;
   PNI_LIST(int64_t) word; /* attributes */
   PNI_LIST(pni_geometry) geometry;
-  pni_table word_table, geometry_table; /* where attributes and geometries are */
-  PNI_LIST(pni_roll) roll;              /* in order; none while the capture goes on */
-  int ninput;                           /* the first values are the inputs */
-  uint64_t reservations;                /* of generators before the capture, and those that were recorded since */
-  pni_recorder *outer;                  /* the capture within which this one was begun, or NULL */
-  uint32_t outer_capture;               /* its number */
+  pni_table number_table, word_table, geometry_table; /* where constant numbers, attributes and geometries are */
+  PNI_LIST(pni_roll) roll;                            /* in order; none while the capture goes on */
+  int ninput;                                         /* the first values are the inputs */
+  uint64_t reservations;  /* of generators before the capture, and those that were recorded since */
+  pni_recorder *outer;    /* the capture within which this one was begun, or NULL */
+  uint32_t outer_capture; /* its number */
   const char *inner;      /* begun by pni_capture_enter: where a tensor must not come from, in words; else NULL */
   pni_examples *examples; /* of pni_capture_examples, else NULL */
 } pni_tape;
@@ -171,6 +171,9 @@ static inline const pn_rng *pni_rng_of(const pni_tape *tape, const pni_note *not
 /* The number of a geometry, and the first word of an attribute, added if they are new; -1 with the reason in c. */
 int pni_tape_geometry(pn_context *c, pni_tape *tape, const pni_geometry *g);
 int64_t pni_tape_attr(pn_context *c, pni_tape *tape, const pni_attr *a);
+/* The value that is a constant of t's geometry and its one number, or -1; and that value `at` is one to be found. */
+int pni_tape_known(const pni_tape *tape, const pn_tensor *t);
+pn_status pni_tape_learn(pn_context *c, pni_tape *tape, int at);
 pni_geometry pni_geometry_from(const pn_tensor *t);
 void pni_table_free(pn_context *c, pni_table *t);
 

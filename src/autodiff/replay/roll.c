@@ -255,6 +255,7 @@ static void exchange(pni_tape *a, pni_tape *b) {
   EXCHANGE(event);
   EXCHANGE(word);
   EXCHANGE(geometry);
+  EXCHANGE(number_table);
   EXCHANGE(word_table);
   EXCHANGE(geometry_table);
   EXCHANGE(roll);
