@@ -1,6 +1,6 @@
 --- Steps of filters and of paths that are captured once for each form and shapes of their tensors and replayed from
---- then on (pn.compile): the same draws and the same bits as step by step, in less time, and never more than one step in
---- memory, however many there are.
+--- then on (pn.compile): the same draws and the same bits as step by step, in less time, and never more than one step
+--- in memory, however many there are.
 -- help: none
 local core = require "penumbra.core"
 local replay = require "penumbra.autodiff.replay"
@@ -12,7 +12,8 @@ local PLANS = 8 -- shapes, in one form
 -- model -> what it has captured by name and form: {call =, generator =}, or {} for what no plan can keep.
 local kept = setmetatable({}, { __mode = "k" })
 
--- Appends where the tensors of nested tables stand, keys in an order that does not change, and their names.
+-- Appends where the tensors of nested tables stand, keys in an order that does not change, and their names; and to
+-- list.tables where the tables do.
 local function places_of(parts, path, list, names)
   local keys = {}
   for key in pairs(parts) do keys[#keys + 1] = key end
@@ -24,6 +25,7 @@ local function places_of(parts, path, list, names)
       list[#list + 1] = place
       names[#names + 1] = table.concat(place, ".")
     else
+      table.insert(list.tables, place)
       places_of(parts[key], place, list, names)
     end
   end
@@ -41,17 +43,16 @@ local function taken(parts, places)
   return list
 end
 
+local function put_at(parts, place, value)
+  for depth = 1, #place - 1 do parts = parts[place[depth]] end
+  parts[place[#place]] = value
+end
+
 -- The nested tables again.
 local function put(places, ...)
   local parts = {}
-  for k, place in ipairs(places) do
-    local at = parts
-    for depth = 1, #place - 1 do
-      at[place[depth]] = at[place[depth]] or {}
-      at = at[place[depth]]
-    end
-    at[place[#place]] = (select(k, ...))
-  end
+  for _, place in ipairs(places.tables) do put_at(parts, place, {}) end
+  for k, place in ipairs(places) do put_at(parts, place, (select(k, ...))) end
   return parts
 end
 
@@ -111,7 +112,7 @@ function replayed_step.of(self, name, how, step)
     end
     if not way then
       local names
-      places, names = places_of(parts, {}, {}, {})
+      places, names = places_of(parts, {}, { tables = {} }, {})
       way = way_of(self, name, generator ~= nil, step, places, names)
     end
     local before = not generator and way.call and core.rng_state()

@@ -410,13 +410,10 @@ function steps.marginal(self, parts, generator)
     after.mean, after.cov
 end
 
---- width(self): numbers that a step of one path of one series holds: covariances, or matrices of its own.
+--- width(self): numbers that a step of one path of one series holds: covariances and matrices.
 function switching_system.width(self)
-  local count = 2 * self.states ^ 2
-  for _, shape in pairs(self.bases.shapes) do
-    count = count + shape[1] * (shape[2] or 1)
-  end
-  return count
+  local n = self.states
+  return 3 * n * n + n * (self.switches + (self.auxiliary or self.size))
 end
 
 -- Where paths begin, as many as parts.many [draws] is long: particles by their weights. What a step takes and gives.
