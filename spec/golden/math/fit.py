@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes src/math/vector/polynomial.h: the polynomials of the vector kernels.
 
-  python3 spec/golden/math/fit.py > src/math/vector/polynomial.h      (needs mpmath)
+  python3 spec/golden/math/fit.py > src/math/vector/polynomial.h      (needs mpmath and numpy)
 
 Each is the Chebyshev interpolant of its function over the interval, in powers of the variable, highest first. Its
 error relative to the function (printed in the comment) lies far below half a unit in the last place.
 """
+import numpy as np
 from mpmath import mp, mpf, mpc, cos, pi, chebyt, exp, log, sqrt, erf, erfc, gamma, loggamma, psi, sin, atanh, matrix, expm1, findroot, besseli, cholesky_solve
 
 mp.dps = 60
@@ -98,6 +99,44 @@ def weighted(f, weight, a, b, n):
     return chebyshev(fitted, a, b, n)
 
 
+def rounded(f, ulp, lo, hi, n, unit, known):
+    """n coefficients of f on [lo, hi], lowest first, `known` among them given: each is rounded to float32 and the others
+    are fitted anew to what that leaves, by least squares weighted by the errors (Lawson 1961)."""
+    t = (lo + hi) / 2 + (hi - lo) / 2 * np.cos((np.arange(60 * n) + 0.5) / (60 * n) * np.pi)
+    value = np.array([float(f(mpf(float(v)))) for v in t])
+    weight = np.array([1 / ulp(mpf(float(v))) for v in t])
+    while len(known) < n:
+        m = len(known)
+        left = value - sum(c * t ** k for k, c in enumerate(known))
+        powers, share = np.stack([(t / unit) ** k for k in range(m, n)], 1), np.ones(len(t))
+        for _ in range(60):
+            by = np.sqrt(share) * weight
+            coef = np.linalg.lstsq(powers * by[:, None], left * by, rcond=None)[0]
+            share *= np.abs(powers @ coef - left) * weight + 1e-12
+            share *= len(t) / share.sum()
+        known.append(float(np.float32(coef[0] / unit ** m)))
+    return known, np.max(np.abs(sum(c * t ** k for k, c in enumerate(known)) - value) * weight)
+
+
+def emit_erf_pieces():
+    """erf(c + t) about c = 0, w, ... 7 w, of w = 67/128, which floats hold exactly; from 3.925 on it is 1."""
+    width, pieces, errors = 67 / 128, [], []
+    for k in range(8):
+        def f(t):
+            return erf(k * width + t) - (t if k == 0 else 0)
+        def ulp(t):
+            return 2.0 ** (np.floor(np.log2(float(erf(k * width + t)))) - 23)
+        lo, hi = 1e-9 if k == 0 else -width / 2, width / 2 if k < 7 else 3.925 - 7 * width
+        coef, error = rounded(f, ulp, lo, hi, 7, width / 2, [0.0] if k == 0 else [])
+        pieces.append(coef)
+        errors.append(error)
+    print(f"/* erf(67/128 k + t) for k = 0 to 7, |t| <= 67/256, the last up to 3.925; of k = 0 erf(t) - t; {max(errors):.2f} ULP */")
+    print("#define POLY_ERF_PIECES_F32(POWER) \\")
+    rows = [[f"{float(np.float32(c[n])):.9g}" for c in pieces] for n in range(6, -1, -1)]
+    rows = [[v + ("f" if "." in v or "e" in v else ".0f") for v in row] for row in rows]
+    print(" \\\n".join("  POWER(" + ", ".join(row[:4]) + ", \\\n        " + ", ".join(row[4:]) + ")" for row in rows) + "\n")
+
+
 def near(f, limit):
     """f, with its limit where the formula is 0/0."""
     return lambda x: limit if abs(x) < mpf(10) ** -30 else f(x)
@@ -144,6 +183,7 @@ emit("POLY_ERF", "erf(x) / x - 1 in z = x^2, |x| <= 1", near(precise(lambda z: e
 emit("POLY_ERF_F32", "the same", near(precise(lambda z: erf(sqrt(z)) / sqrt(z) - 1), 2 / sqrt(pi) - 1), 0, mpf("1.001"), 7, absolute=True)
 emit("POLY_LOG_ERFC_F32", "-log(erfc(a)), 1 <= a <= 3.95", lambda a: -log(erfc(a)), 1, mpf("3.95"), 9, absolute=True)
 emit("POLY_LOG_ERFC", "the same, 1 <= a <= 5.95", lambda a: -log(erfc(a)), 1, mpf("5.95"), 18, weight=erfc)
+emit_erf_pieces()
 emit("POLY_ERFCX", "(1 + 2a) e^(a^2) erfc(a) in t = (a - 3.75) / (a + 3.75), a >= 0 (Shepherd & Laframboise 1981)", precise(erfcx_scaled), -1, 1, 26)
 f_lgamma = precise(lambda u: loggamma(mpf("1.65") + u) / ((u + mpf("0.65")) * (u - mpf("0.35"))))
 emit("POLY_LGAMMA", "log Gamma(y) / ((y - 1) (y - 2)) in u = y - 1.65, |u| <= 0.85", f_lgamma, mpf("-0.85"), mpf("0.85"), 28)

@@ -131,7 +131,11 @@ BOTH(tanh)
 BOTH(sigmoid)
 BOTH(log_sigmoid)
 BOTH(softplus)
+#ifdef SINGLES
+LOOP(double, f64, erf, erf_f64(x))
+#else
 BOTH(erf)
+#endif
 WIDE(erfc)
 WIDE(erfcx)
 WIDE(erfinv)
