@@ -153,28 +153,16 @@ end
 
 -- ---- one run ----
 
--- Series that are forecast at once: a path carries the moments of its state, 8 kilobytes of 32 numbers, and a step some
--- twenty such tables.
-local AT_ONCE = 40
-
 -- Draws of the steps after the set's last `drop` ones, by the trained model or a method without.
 local function draws(problem, method, model, choice, drop, steps, generator)
   if method.draw then
     return method.draw(problem, choice, drop, steps, problem.paths, generator)
   end
-  local set, parts = problem.set, {}
-  for first = 1, #set, AT_ONCE do
-    local items = {}
-    for i = first, math.min(#set, first + AT_ONCE - 1) do
-      items[#items + 1] = i
-    end
-    local future = set:future { steps = steps, drop = drop, items = items }
-    local batch = set:history { steps = choice.history or choice.context, drop = drop, items = items }
-    parts[#parts + 1] = model:forecast(batch, steps, { draws = problem.paths, inputs = future.inputs,
-      generator = generator }):to "float64"
-    collectgarbage()
-  end
-  return #parts > 1 and pn.concatenate(parts, 3) or parts[1]
+  local set = problem.set
+  local future = set:future { steps = steps, drop = drop }
+  local batch = set:history { steps = choice.history or choice.context, drop = drop }
+  return model:forecast(batch, steps, { draws = problem.paths, inputs = future.inputs,
+    generator = generator }):to "float64"
 end
 
 -- Scores of rolling and long-term forecasts over the last `test` steps of the set, and the long draws.
