@@ -41,6 +41,8 @@ describe("runs that are kept", function()
     near(3, mean)
     near(7 ^ 0.5, sd) -- of (4 + 1 + 9) / 2
     assert.same({ 7, 0 }, { kept_runs.mean_sd(groups[2], "x") })
+    assert.equal("3.00 +- 0.25", kept_runs.told("%.2f", 3, 0.25, 2))
+    assert.equal("3.00        ", kept_runs.told("%.2f", 3, 0, 1))
   end)
 
   it("are what --show draws its tables from", function()
@@ -51,7 +53,7 @@ describe("runs that are kept", function()
       which:format("kvae_rb", "-", "-", 1) .. scores:format(8, 16),
       which:format("arsgls", "4", "dropped", 2) .. scores:format(2, 7) })
     assert.truthy(text:find("arsgls +4 +dropped +2 +0.250 +0.500 +1.500 %+%- 0.707 +5.000 %+%- 2.828 +9.000"))
-    assert.truthy(text:find("kvae_rb +%- +%- +1 +0.250 +0.500 +8.000 %+%- 0.000 +16.000 %+%- 0.000"))
+    assert.truthy(text:find("kvae_rb +%- +%- +1 +0.250 +0.500 +8.000 +16.000 +9.000"))
     text = shown("vae/mnist.lua", { "by=torch model=iwae1 epochs=2 draws=10 images=5 seed=1 bound=-100 minutes=1",
       "by=torch model=iwae1 epochs=2 draws=10 images=5 seed=2 bound=-102 minutes=2" })
     assert.truthy(text:find("iwae1 +2 +10 +5 +torch +2 +%-101.00 %+%- 1.41 +1.5"))

@@ -53,4 +53,10 @@ function kept_runs.mean_sd(runs, name)
   return mean, #runs > 1 and math.sqrt(squares / (#runs - 1)) or 0
 end
 
+--- told(form, mean, sd, count): mean and deviation as text, each by the form ("%.3f"); blanks where one run has none.
+function kept_runs.told(form, mean, sd, count)
+  local text = (form .. " +- " .. form:gsub("%d*%.", ".")):format(mean, sd)
+  return count > 1 and text or form:format(mean) .. (" "):rep(#text - #form:format(mean))
+end
+
 return kept_runs

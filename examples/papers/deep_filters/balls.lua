@@ -306,11 +306,14 @@ local function show()
       .. "      equal: seen  21-60    minutes")
     for _, runs in ipairs(kept_runs.grouped(set, SETTINGS)) do
       local first, mean = runs.first, {}
-      for _, name in ipairs(SCORES) do mean[name] = { kept_runs.mean_sd(runs, name) } end
-      print(("%-17s %-10s %-15s %5d  %8.3f  %5.3f  %6.3f +- %5.3f  %6.3f +- %5.3f  %6.3f  %.4f       %.4f  %6.1f")
-        :format(first.model, first.particles, first.gradient, #runs, mean.seen[1], mean.next[1], mean.ten[1],
-          mean.ten[2], mean.ahead[1], mean.ahead[2], mean.last[1], mean.seen_same[1], mean.ahead_same[1],
-          mean.minutes[1]))
+      for _, name in ipairs(SCORES) do mean[name] = kept_runs.mean_sd(runs, name) end
+      local function told(name)
+        local text = kept_runs.told("%6.3f", mean[name], select(2, kept_runs.mean_sd(runs, name)), #runs)
+        return text .. (" "):rep(15 - #text)
+      end
+      print(("%-17s %-10s %-15s %5d  %8.3f  %5.3f  %s  %s  %6.3f  %.4f       %.4f  %6.1f"):format(first.model,
+        first.particles, first.gradient, #runs, mean.seen, mean.next, told "ten", told "ahead", mean.last,
+        mean.seen_same, mean.ahead_same, mean.minutes))
     end
     for _, run in ipairs(kept_runs.read(option.results)) do
       if baselines[run.model] and run.kind == set.first.kind and run.videos == set.first.videos

@@ -1,6 +1,8 @@
 --- What exchange.lua and hourly.lua share: the protocol of rolling and long-term forecasts, its scores, the methods,
 --- runs that go on where they stopped, the table and the picture. It does nothing when it is run by itself.
 local pn = require "penumbra"
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+local kept_runs = dofile(here .. "/../kept_runs.lua")
 
 local forecasting = {}
 
@@ -151,28 +153,16 @@ end
 
 -- ---- one run ----
 
--- Series that are forecast at once: a path carries the moments of its state, 8 kilobytes of 32 numbers, and a step some
--- twenty such tables.
-local AT_ONCE = 40
-
 -- Draws of the steps after the set's last `drop` ones, by the trained model or a method without.
 local function draws(problem, method, model, choice, drop, steps, generator)
   if method.draw then
     return method.draw(problem, choice, drop, steps, problem.paths, generator)
   end
-  local set, parts = problem.set, {}
-  for first = 1, #set, AT_ONCE do
-    local items = {}
-    for i = first, math.min(#set, first + AT_ONCE - 1) do
-      items[#items + 1] = i
-    end
-    local future = set:future { steps = steps, drop = drop, items = items }
-    local batch = set:history { steps = choice.history or choice.context, drop = drop, items = items }
-    parts[#parts + 1] = model:forecast(batch, steps, { draws = problem.paths, inputs = future.inputs,
-      generator = generator }):to "float64"
-    collectgarbage()
-  end
-  return #parts > 1 and pn.concatenate(parts, 3) or parts[1]
+  local set = problem.set
+  local future = set:future { steps = steps, drop = drop }
+  local batch = set:history { steps = choice.history or choice.context, drop = drop }
+  return model:forecast(batch, steps, { draws = problem.paths, inputs = future.inputs,
+    generator = generator }):to "float64"
 end
 
 -- Scores of rolling and long-term forecasts over the last `test` steps of the set, and the long draws.
@@ -426,22 +416,24 @@ function forecasting.print_table(problem, found, paper)
   io.write(("%s: %s series, %d windows of %d steps and one of %d, %d times %d paths\n"):format(problem.name,
     problem.set and #problem.set or "all", problem.test // problem.horizon, problem.horizon, problem.test,
     problem.repeats, problem.paths))
-  io.write("method             seeds  rolling           paper   long-term         paper   0.05 grid      exact CRPS",
-    "     minutes\n")
+  io.write("method             seeds  rolling           document  long-term         document",
+    "  0.05 grid      exact CRPS     minutes\n")
   for _, name in ipairs(forecasting.order) do
     local list = found[name]
     if list then
-      local rolling, rolling_sd = mean_sd(list, "rolling")
-      local long, long_sd = mean_sd(list, "long")
+      local mean, sd = {}, {}
+      for _, column in ipairs(COLUMNS) do
+        mean[column], sd[column] = mean_sd(list, column)
+      end
       local told = paper and paper[name] or { "", "" }
-      local note = behind(found, name, rolling, long)
+      local note = behind(found, name, mean.rolling, mean.long)
       if list[1].evidence then
         note = ("log density %.3f +- %.3f  "):format(mean_sd(list, "evidence")) .. note
       end
-      io.write(("%-18s %5d  %.4f +- %.4f  %6s  %.4f +- %.4f  %6s  %.4f %.4f  %.4f %.4f  %6.1f  %s\n"):format(name,
-        #list, rolling, rolling_sd, told[1], long, long_sd, told[2], (mean_sd(list, "rolling_twentieths")),
-        (mean_sd(list, "long_twentieths")), (mean_sd(list, "rolling_crps")), (mean_sd(list, "long_crps")),
-        (mean_sd(list, "minutes")), note))
+      io.write(("%-18s %5d  %s  %8s  %s  %8s  %.4f %.4f  %.4f %.4f  %6.1f  %s\n"):format(name, #list,
+        kept_runs.told("%.4f", mean.rolling, sd.rolling, #list), told[1],
+        kept_runs.told("%.4f", mean.long, sd.long, #list), told[2], mean.rolling_twentieths, mean.long_twentieths,
+        mean.rolling_crps, mean.long_crps, mean.minutes, note))
     end
   end
 end

@@ -102,9 +102,12 @@ if o.show then
   for _, runs in ipairs(kept_runs.grouped(kept_runs.read(o.results), SETTINGS)) do
     local line = { ("%9d  %10d  %-16s %5d"):format(runs.first.particles, runs.first.iterations, runs.first.model,
       #runs) }
-    for i = 1, 4 do line[#line + 1] = (" %.3f +- %.3f"):format(kept_runs.mean_sd(runs, SCORES[i])) end
-    line[#line + 1] = ("  %3.0f %%  loss %.3f +- %.3f"):format(100 * kept_runs.mean_sd(runs, "within"),
-      kept_runs.mean_sd(runs, "loss"))
+    local function told(name)
+      local mean, sd = kept_runs.mean_sd(runs, name)
+      return kept_runs.told("%.3f", mean, sd, #runs)
+    end
+    for i = 1, 4 do line[#line + 1] = " " .. told(SCORES[i]) end
+    line[#line + 1] = ("  %3.0f %%  loss %s"):format(100 * kept_runs.mean_sd(runs, "within"), told "loss")
     print(table.concat(line, " "))
   end
   return

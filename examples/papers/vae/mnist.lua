@@ -222,8 +222,8 @@ local function show()
   print "model  epochs  draws  images  by       seeds  bound, mean and sd over seeds   minutes of processor"
   for _, runs in ipairs(kept_runs.grouped(kept_runs.read(option.results), SETTINGS)) do
     local first, mean, sd = runs.first, kept_runs.mean_sd(runs, "bound")
-    print(("%-6s %6d %6d  %6d  %-8s %5d  %.2f +- %.2f   %6.1f"):format(first.model, first.epochs, first.draws,
-      first.images, first.by, #runs, mean, sd, (kept_runs.mean_sd(runs, "minutes"))))
+    print(("%-6s %6d %6d  %6d  %-8s %5d  %s   %6.1f"):format(first.model, first.epochs, first.draws, first.images,
+      first.by, #runs, kept_runs.told("%.2f", mean, sd, #runs), (kept_runs.mean_sd(runs, "minutes"))))
   end
 end
 
