@@ -124,6 +124,39 @@ describe("pn.smc.hmm", function()
     end, leaves).error < 1e-6)
   end)
 
+  it("has the joint density of a path as a loop over steps adds it up", function()
+    local T, K = 4, 3
+    local loc, scale = { -1, 0.5, 2 }, { 0.4, 0.9, 1.5 }
+    local states = pn.tensor({ { 2, 0 }, { 1, 2 }, { 1, 1 }, { 0, -1 } }, { dtype = "int64" }) -- the second ends early
+    local y, seen = pn.randn { T, 2 }, pn.tensor { { 1, 1 }, { 0, 1 }, { 1, 0 }, { 1, 1 } }:gt(0)
+    for _, dtype in ipairs { "float64", "float32" } do
+      local p0, each = pn.randn({ K }, { dtype = dtype }), pn.randn({ T, K, K }, { dtype = dtype })
+      for _, moves in ipairs { each, each[2] } do
+        local m = pn.smc.hmm { initial_logits = p0, transition_logits = moves,
+          emission = pn.dist.normal(pn.tensor(loc, { dtype = dtype }), pn.tensor(scale, { dtype = dtype })) }
+        local first = p0:log_softmax(1):totable()
+        local a = moves:log_softmax(-1)
+        for _, observed in ipairs { false, seen } do
+          local got = m:log_joint(states, y:to(dtype), { observed = observed or nil })
+          for n = 1, 2 do
+            local want = 0
+            for t = 1, T do
+              local s = states[t][n]:item() + 1
+              if s > 0 then
+                local row = t > 1 and (moves:ndim() == 3 and a[t] or a)[states[t - 1][n]:item() + 1]:totable() or first
+                want = want + row[s]
+                if not observed or observed[t][n]:item() then
+                  want = want + pn.dist.normal(loc[s], scale[s]):log_prob(y[t][n]:item()):item()
+                end
+              end
+            end
+            assert.near(want, got[n]:item(), dtype == "float64" and 1e-12 or 1e-5)
+          end
+        end
+      end
+    end
+  end)
+
   it("agrees with hmmlearn: values, posteriors, paths and five rounds of Baum and Welch", function()
     for name, c in pairs(golden) do
       if name ~= "enumerated" then

@@ -294,3 +294,52 @@ describe("the gradient of a training loss is that of differences:", function()
     check(o, o.parameters, "linear_gaussian")
   end)
 end)
+
+describe("steps", function()
+  local x = pn.rand({ 6, 2 }, { generator = pn.generator(3) }):gt(0.5):to "float64"
+  local labels = pn.tensor({ 0, 1, 1, 0, 1, 0 }, { dtype = "int64" })
+  local fits = {
+    vae = function(o)
+      o.data = x
+      pn.models.vae { data = 2, latent = 1, hidden = { 2 } }:fit(o)
+    end,
+    multisource = function(o)
+      o.data = { a = x }
+      pn.models.multisource { sources = { a = { size = 2 } }, latent = 1, hidden = { 2 } }:fit(o)
+    end,
+    bnsde = function(o)
+      o.data = { y = pn.randn { 4, 2, 1 }, times = pn.linspace(0, 1, 4) }
+      pn.models.bnsde { size = 1, hidden = { 2 }, diffusion = 0.4, noise = 0.7 }:fit(o)
+    end,
+    ["vbp.learner"] = function(o)
+      o.data = { x, labels }
+      pn.vbp.learner { network = nn.mlp({ 2, 3, 2 }, { activation = "relu" }), likelihood = "categorical" }:fit(o)
+    end,
+    ["pac.train"] = function(o)
+      pn.pac.train(nn.mlp { 2, 3, 2 }, { x:repeat_interleave(4, 1), labels:repeat_interleave(4, 1) }, o)
+    end,
+    ["gap.measure"] = function(o)
+      o.epochs, o.steps, o.rounds, o.draws, o.judge_draws, o.importance_draws, o.widths = nil, 1, 1, 1, 2, 2, { 1 }
+      pn.gap.measure(pn.models.vae { data = 2, latent = 1, hidden = { 2 } }, nil, x, o)
+    end,
+  }
+
+  it("are compiled, unless compile = false says that they are not", function()
+    for name, fit in pairs(fits) do
+      for _, wanted in ipairs { "as it is", true, false } do
+        local compile, count = replay.compile, 0
+        replay.compile = function(...) -- luacheck: ignore
+          count = count + 1
+          return compile(...)
+        end
+        local given = { epochs = 1 }
+        if wanted ~= "as it is" then given.compile = wanted end
+        pn.seed(1)
+        local ok, message = pcall(fit, given)
+        replay.compile = compile -- luacheck: ignore
+        assert(ok, message)
+        assert.equal(wanted ~= false, count > 0, name)
+      end
+    end
+  end)
+end)
