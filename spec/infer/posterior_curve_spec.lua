@@ -188,6 +188,57 @@ describe("curves of a posterior", function()
     assert.equal("b", panels[2].y_label)
   end)
 
+  it("of pairs: no more dots than 1500 in a panel and 12000 in all", function()
+    local many = pn.nuts(pn.model(function(m) m:sample("v", dist.normal(pn.zeros { 6 }, 1):independent(1)) end),
+      { chains = 2, warmup = 50, draws = 1000 })
+    local save, got = pn.plot.save, nil
+    pn.plot.save = function(_, panels) got = panels return "x" end
+    for n = 2, 6 do
+      local names = {}
+      for k = 1, n do names[k] = ("v[%d]"):format(k) end
+      many:plot("x.svg", { kind = "pairs", names = names })
+      local dots = math.min(1500, 24000 // (n * (n - 1)))
+      assert.equal(dots, #got[2].marks[1].data)
+      local seen, list = columns(got[2].marks[1]), many.draws.v:select(3, 1):reshape({ -1 }):totable()
+      near(seen[1][1], list[1], 1e-8) -- from the first draw to the last
+      near(seen[1][dots], list[2000], 1e-8)
+    end
+    pn.plot.save = save
+  end)
+
+  it("of counts: shares with a tenth of room above, six tenths of a number beside", function()
+    local y = { 0, 1, 1, 3, 2, 1 }
+    local q = pn.nuts(pn.model(function(m)
+      local rate = m:sample("rate", dist.gamma(2, 1))
+      m:plate("rows", 6, function() m:observe("n", dist.poisson(rate), pn.tensor(y)) end)
+    end), { chains = 1, warmup = 50, draws = 60 })
+    local save, got = pn.plot.save, nil
+    pn.plot.save = function(_, panels) got = panels return "x" end
+    pn.seed(8)
+    q:plot("x.svg", { kind = "predictive" })
+    pn.plot.save = save
+    pn.seed(8)
+    local drawn, low, high, top = q:predict({ draws = 40 }).n:totable(), 0, 3, 0
+    for _, row in ipairs(drawn) do
+      for _, v in ipairs(row) do low, high = math.min(low, v), math.max(high, v) end
+    end
+    local bars, dots = columns(got[1].marks[1]), columns(got[1].marks[2])
+    for k = low, high do
+      local shares, own = {}, 0
+      for i, row in ipairs(drawn) do
+        shares[i] = 0
+        for _, v in ipairs(row) do shares[i] = shares[i] + (v == k and 1 / 6 or 0) end
+      end
+      for _, v in ipairs(y) do own = own + (v == k and 1 / 6 or 0) end
+      local i = math.tointeger(k - low + 1)
+      near(dots[2][i], own, 1e-8)
+      for j, p_ in ipairs { 0.5, 0.05, 0.95 } do near(bars[1 + j][i], quantile(shares, p_), 1e-8) end
+      top = math.max(top, own, quantile(shares, 0.95))
+    end
+    same({ low - 0.6, high + 0.6 }, got[1].x_range)
+    same({ 0, 1.1 * top }, got[1].y_range)
+  end)
+
   it("of energies: those less their chain's mean, and the steps between", function()
     local panel = panels_of { kind = "energy" }[1]
     local level, steps = {}, {}
