@@ -1,5 +1,4 @@
---- What a picture of a distribution shows, by loops over its draws: ranges, tops, stems side by side, entries of vectors.
-local pn = require "penumbra"
+--- What a picture of a distribution shows, by loops over its draws: ranges, tops, stems side by side, entries.
 local near = require("spec.helper").near
 local dist = pn.dist
 
