@@ -1,4 +1,5 @@
 --- What a picture of a distribution shows, by loops over its draws: ranges, tops, stems side by side, entries.
+local pn = require "penumbra"
 local near = require("spec.helper").near
 local dist = pn.dist
 
