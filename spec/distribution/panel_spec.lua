@@ -91,6 +91,13 @@ describe("a panel of a distribution", function()
       dist.bernoulli(0.3)).marks[1])[2][1] })
   end)
 
+  it("of very many whole numbers shows four hundred or so", function()
+    local values = data_of(dist.panel(dist.poisson(2500), { x_range = { 0, 5000 } }).marks[1])
+    assert.equal(1 + 5000 // 12, #values)
+    for k, row in ipairs(values) do assert.equal(12 * (k - 1), row[1]) end
+    assert.equal(401, #data_of(dist.panel(dist.poisson(200), { x_range = { 0, 400 } }).marks[1]))
+  end)
+
   it("of longer vectors shows each entry's quantiles", function()
     for _, n in ipairs { 4, 14 } do
       local d = dist.normal(pn.arange(n):to "float64", pn.arange(1, n + 1) * 0.5):independent(1)
