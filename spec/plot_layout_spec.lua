@@ -311,3 +311,76 @@ describe("pictures in letters", function()
     assert.equal((" "):rep((width - 5) // 2) .. "inner", text:match "\n( *inner)")
   end)
 end)
+
+describe("lines of equal height", function()
+  -- Pieces of a mark's lines, between which the pen is lifted.
+  local function pieces(mark)
+    local list = { {} }
+    for _, line in ipairs(mark.data) do
+      if line == "" then
+        list[#list + 1] = {}
+      else
+        local x, y = line:match "^(%S+) (%S+)$"
+        table.insert(list[#list], { tonumber(x), tonumber(y) })
+      end
+    end
+    return list
+  end
+
+  it("lie where the surface has their height, in one piece for each hill", function()
+    local wheel = { "#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39" }
+    local xs, ys, plane = { 1, 2, 4, 7 }, { -1, 0, 3 }, {}
+    for i, y in ipairs(ys) do
+      plane[i] = {}
+      for j, x in ipairs(xs) do plane[i][j] = x + 2 * y end
+    end
+    for _, count in ipairs { 1, 2, 3, 6, 9 } do
+      local marks = plot.contours(plane, { x = xs, y = ys, levels = count })
+      assert.equal(count, #marks)
+      for k, m in ipairs(marks) do
+        local height = -1 + 14 * k / (count + 1)
+        assert.equal(("%.4g"):format(height), m.label)
+        assert.equal(wheel[count > 1 and 1 + math.floor(6 * (k - 1) / (count - 1) + 0.5) or 1], m.colour)
+        assert.equal(1, #pieces(m))
+        for _, at in ipairs(pieces(m)[1]) do assert(math.abs(at[1] + 2 * at[2] - height) < 1e-8) end
+      end
+    end
+    local hills = { { 0, 0, 0, 0, 0 }, { 0, 1, 0, 1, 0 }, { 0, 0, 0, 0, 0 } }
+    local two = pieces(plot.contours(hills, { levels = { 0.5 }, colour = "#333333" })[1])
+    assert.equal(2, #two)
+    local middles = {}
+    for k, piece in ipairs(two) do
+      local points, x, y = {}, 0, 0
+      for _, at in ipairs(piece) do points[at[1] .. " " .. at[2]] = at end
+      for _, at in pairs(points) do x, y = x + at[1] / 4, y + at[2] / 4 end
+      assert.equal(5, #piece) -- four sides' middles, and the first again
+      assert.same(piece[1], piece[5])
+      assert.equal(2, y)
+      middles[k] = x
+    end
+    table.sort(middles)
+    assert.same({ 2, 4 }, middles)
+  end)
+
+  it("of pictures in letters: two for each pixel where there is room, in the middle", function()
+    local shades = ".:-=+*#@"
+    for _, case in ipairs { { 2, 5, 20 }, { 6, 9, 12 }, { 9, 30, 12 }, { 4, 12, 24 }, { 3, 8, 15 } } do
+      local h, w, letters = table.unpack(case)
+      local x = pn.rand({ h, w }, { generator = pn.generator(w) })
+      local text = plot.images(x:unsqueeze(1), { range = { 0.2, 0.9 } }).letters(letters)
+      local twice = 2 * w <= letters
+      local every = math.ceil((twice and 2 or 1) * w / letters)
+      local want, rows = {}, x:totable()
+      for i = 1, h, every * (twice and 1 or 2) do
+        local line = ""
+        for j = 1, w, every do
+          local v = math.min(1, math.max(0, (rows[i][j] - 0.2) / 0.7))
+          local at = math.min(8, math.floor(v * 7.999) + 1)
+          line = line .. shades:sub(at, at):rep(twice and 2 or 1)
+        end
+        want[#want + 1] = (" "):rep((letters - #line) // 2) .. line
+      end
+      assert.equal(table.concat(want, "\n") .. "\n", text)
+    end
+  end)
+end)

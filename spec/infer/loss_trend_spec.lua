@@ -39,6 +39,12 @@ describe("the trend of losses", function()
       told[want > 0 and 1 or 2] = told[want > 0 and 1 or 2] + 1
     end
     assert.is_true(told[1] > 4 and told[2] > 4)
+    -- ten losses of +1 and -1 about each mean: five standard errors are 5 (2 * 10 / (10 * 9))^(1/2) = 2.357
+    for drop, want in pairs { [2.31] = 0, [2.40] = 2.40 } do
+      local list = {}
+      for k = 1, 80 do list[k] = (k % 2 == 0 and 1 or -1) - (k > 50 and drop or 0) end
+      near(trend.rise(list, 1), want, 1e-9)
+    end
     assert.equal(0, trend.rise(losses(79, -1, 0.01, 1), 1))
     assert.is_true(trend.rise(losses(80, -1, 0.01, 1), 1) > 9)
     assert.equal(0, trend.rise(losses(80, -1, 0.01, 1), 2))

@@ -65,6 +65,90 @@ describe("what is told of a fit", function()
   end)
 end)
 
+describe("a picture of ranks", function()
+  local function drawn(object, ...)
+    local save, got = pn.plot.save, nil
+    pn.plot.save = function(_, panels) got = panels return "x" end
+    local ok, message = pcall(object.plot, object, "x.svg", ...)
+    pn.plot.save = save
+    assert(ok, message)
+    return got
+  end
+
+  local function columns(mark)
+    local list = { {}, {}, {}, {} }
+    for i, line in ipairs(mark.data) do
+      local k = 0
+      for word in line:gmatch "%S+" do
+        k = k + 1
+        list[k][i] = tonumber(word)
+      end
+    end
+    return list
+  end
+
+  -- values: whole numbers of n cells; the share below each point less that of uniform ones, in its band.
+  local function check(panel, law, values, level)
+    local band, line = columns(panel.marks[1]), columns(panel.marks[2])
+    local low, high = law:band(level)
+    local n, last = #values, #law.points + 2
+    assert.equal(last, #band[1])
+    for j = 1, last do
+      local at = j == 1 and 0 or j == last and 1 or law.points[j - 1] / law.cells
+      local below = 0
+      for _, v in ipairs(values) do below = below + (v < at * law.cells - 1e-9 and 1 or 0) end
+      local inner = j > 1 and j < last
+      near(band[1][j], at, 1e-8)
+      near(line[1][j], at, 1e-8)
+      near(line[2][j], inner and below / n - at or 0, 1e-8)
+      near(band[2][j], inner and low[j - 1] / n - at or 0, 1e-8)
+      near(band[3][j], inner and high[j - 1] / n - at or 0, 1e-8)
+    end
+  end
+
+  it("has the shares below less those of uniform ones, in their band", function()
+    pn.seed(4)
+    local sbc = pn.sbc(model, { simulations = 24, draws = 9, level = 0.9, sampler = function(_, n)
+      return { a = pn.randn { n } }
+    end })
+    local panels = drawn(sbc)
+    assert.equal(2 * #sbc.names, #panels)
+    for k, name in ipairs(sbc.names) do
+      check(panels[2 * k - 1], sbc.law, sbc.ranks[name]:totable(), 0.9)
+      assert.matches("^" .. name .. " %(p = ", panels[2 * k - 1].title)
+    end
+    local y, draws = pn.randn { 30 }, pn.randn { 40, 30 } * 1.5
+    local c = pn.calibration(y, draws)
+    local cells = {}
+    for i, v in ipairs(c.pit:totable()) do cells[i] = math.min(999, math.floor(v * 1000)) end
+    panels = drawn(c)
+    check(panels[1], c.law, cells, 0.99)
+    local shares = columns(panels[3].marks[2])
+    for k, level in ipairs { 0.5, 0.8, 0.9, 0.95 } do
+      local within, widths, error_of = 0, 0, math.sqrt(level * (1 - level) / 30)
+      for i = 1, 30 do
+        local list = draws:select(2, i):totable()
+        table.sort(list)
+        local ends = {}
+        for e, p in ipairs { (1 - level) / 2, (1 + level) / 2 } do
+          local at = 1 + 39 * p
+          local low = math.min(39, math.floor(at))
+          ends[e] = list[low] + (at - low) * (list[low + 1] - list[low])
+        end
+        widths = widths + (ends[2] - ends[1]) / 30
+        within = within + (y[i]:item() >= ends[1] and y[i]:item() <= ends[2] and 1 / 30 or 0)
+      end
+      near(c[k].coverage, within, 1e-9)
+      near(c.coverage[level], within, 1e-9)
+      near(c[k].width, widths, 1e-9)
+      near(c[k].standard_error, error_of, 1e-9)
+      near(shares[1][k], level, 1e-9)
+      near(shares[2][k], within, 1e-8)
+      near(shares[3][k], within - 2 * error_of, 1e-8)
+    end
+  end)
+end)
+
 describe("a band of uniform numbers", function()
   -- Probabilities of a binomial by products.
   local function binomial(n, p)

@@ -141,6 +141,8 @@ describe("order and counting", function()
     case.differentiates(function(v, p, y) return v:interp(p, y) end, float { 0.2, 1.4, -3 }, float { 0, 1, 2.5 },
       float { 1, -1, 0.3 })
     case.differentiates(function(v) return v:trapezoid(float { 0, 0.5, 2 }) end, float { 1, 2, -1 })
+    case.differentiates(function(v, p) return v:trapezoid(p) end, float { 1, 2, -1 }, float { 0, 0.5, 2 })
+    case.differentiates(function(v) return select(2, float { 1, 2 }:histogram { bins = v }) end, float { 0, 1.5, 3 })
     case.differentiates(function(v) return v:quantile({ 0.2, 0.7 }, 1) end, float { { 1, 5 }, { 2, 3 }, { 0.5, 9 } })
   end)
 
