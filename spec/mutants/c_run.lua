@@ -211,7 +211,7 @@ end
 local function try(o)
   local i, n = o.part:match "^(%d+)/(%d+)$"
   local tried, same = tally.known(results)
-  local here, count = ("%s/c_try.%s"):format(tests.room, i), 0
+  local here, count = ("%s/c_try.%d.%s.%s"):format(tests.room, o.seed, i, n), 0
   os.execute(("mkdir -p '%s'"):format(here))
   for k, fault in ipairs(tally.shuffled(all_faults(o), o.seed)) do
     if count >= o.count then break end
