@@ -382,7 +382,7 @@ soak: soak-parts packages soak-api formats
 # MUTANTS faults of each kind, drawn by MUTANT_SEED and planted one at a time into the Lua of MUTANT_UNDER, and as many into
 # the C; which of them the specs notice. What was tried is kept in $(BUILD)/mutants.
 mutants: all
-	@$(RUN) $(LUA) spec/mutants/run.lua cover
+	@$(RUN) $(LUA) spec/mutants/run.lua cover && $(RUN) $(LUA) spec/mutants/c_run.lua cover
 	@set -e; for kind in random aimed; do for what in try show; do for tool in run c_run; do \
 	  $(RUN) $(LUA) spec/mutants/$$tool.lua $$what --kind $$kind --count $(MUTANTS) --seed $(MUTANT_SEED) --under '$(MUTANT_UNDER)'; \
 	done; done; done

@@ -71,8 +71,9 @@ describe("solutions of differential equations", function()
       assert.is_false(ok)
       assert.truthy(message:find("times must be finite and in order, without repeats; number " .. at, 1, true), message)
     end
-    assert.error_matches(function() pn.odeint(decay, y0, pn.tensor { math.huge }, { parameters = { pn.tensor(1) } }) end,
-      "number 1 is inf")
+    assert.error_matches(function()
+      pn.odeint(decay, y0, pn.tensor { math.huge }, { parameters = { pn.tensor(1) } })
+    end, "number 1 is inf")
     local line = pn.odeint(function() return pn.ones {} end, pn.tensor(0), pn.tensor { 1, 4 })
     assert.is_true(furthest(line[2], pn.tensor(3)) < 1e-12)
   end)

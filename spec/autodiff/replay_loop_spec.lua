@@ -214,6 +214,19 @@ describe("a loop", function()
     end
   end)
 
+  it("begins at what a function without arguments draws first", function()
+    for turns = 3, 60, 19 do
+      checked(function()
+        local x = pn.randn { 3 }
+        local first = x
+        for t = 1, turns do
+          x = (x * 0.9 + first):tanh() + first * (t % 2)
+        end
+        return x, first
+      end)
+    end
+  end)
+
   it("that looks two turns back is one", function()
     local w = pn.param(pn.tensor { 0.5, -0.3 })
     local function f(noise)

@@ -46,6 +46,10 @@ describe("the picture of a distribution", function()
     assert(round[1] == -math.pi and round[2] == math.pi)
     assert(dist.panel(dist.cauchy(0, 1)).x_range[2] < 30)
     assert(dist.panel(dist.chi2(0.5)).y_range[2] < 1e3) -- a pole
+    for _, scale in ipairs { 0.01, 1, 10, 1000 } do -- a curve fills the picture, however low
+      local height = dist.panel(dist.normal(0, scale)).y_range[2] * scale * math.sqrt(2 * math.pi)
+      assert(height > 1.06 and height < 1.09, height)
+    end
   end)
 
   it("labels long numbers at 1, 2 or 5 times a power of ten, at most half as far apart as its ends", function()

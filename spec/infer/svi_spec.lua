@@ -75,6 +75,9 @@ describe("a guide that is the posterior", function()
       assert.is_true((guide:param "loc" - c.mean):abs():max():item() < limit, tostring(estimator))
       assert.is_true(math.abs(fit:bound { draws = 2000 }.value - c.evidence) < 0.02, tostring(estimator))
       assert.is_true(fit:k_hat() < 0.7, tostring(estimator))
+      for _, n in ipairs { 0, -1, 2.5, "10" } do
+        assert.error_matches(function() fit:k_hat(n) end, "k_hat: n must be")
+      end
     end
   end)
 

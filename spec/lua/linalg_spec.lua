@@ -200,6 +200,11 @@ describe("einsum", function()
       pn.einsum("ij,ij->ik", a, a)
     end, "index 'k' of the result must occur in an operand")
     assert.error_matches(function() pn.einsum("ij,ij", a, pn.ones { 2, 4 }) end, "index 'j' must have one size, got 3")
+    for _, letter in ipairs { "A", "Z", "a", "z" } do -- all fifty-two are indexes, and told as they were given
+      assert.equal(6, pn.einsum(letter .. "," .. letter, pn.ones { 2 }, pn.full({ 2 }, 3)):item())
+      assert.error_matches(function() pn.einsum(letter .. letter, pn.ones { 2, 3 }) end,
+        "index '" .. letter .. "' must have one size, got 2")
+    end
   end)
 end)
 

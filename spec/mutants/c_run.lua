@@ -10,8 +10,8 @@
 --- sum or product is dropped). The changed file alone is compiled, with -O1, and linked with the objects of BUILD, to a
 --- core.so for busted specs and to programs of spec/c, which run until one fails: those that enter the file of the
 --- fault, those first that enter its block, then its function, the cheapest first (spec/mutants/c_tests.lua), until
---- `budget` seconds of processor are over. A fault that does not compile, or gives the same object, is none. The tree is not
---- touched. Results: build/mutants/c_results; the rest as for spec/mutants/run.lua.
+--- `budget` seconds of processor are over. A fault that does not compile, or gives the same object, is none. The tree
+--- is not touched. Results: build/mutants/c_results; the rest as for spec/mutants/run.lua.
 io.stdout:setvbuf "line"
 local tally, tests = dofile "spec/mutants/tally.lua", dofile "spec/mutants/c_tests.lua"
 local read, lines = tally.read, tally.lines
@@ -211,7 +211,7 @@ end
 local function try(o)
   local i, n = o.part:match "^(%d+)/(%d+)$"
   local tried, same = tally.known(results)
-  local here, count = ("%s/c_try.%s"):format(tests.room, i), 0
+  local here, count = ("%s/c_try.%d.%s.%s"):format(tests.room, o.seed, i, n), 0
   os.execute(("mkdir -p '%s'"):format(here))
   for k, fault in ipairs(tally.shuffled(all_faults(o), o.seed)) do
     if count >= o.count then break end
@@ -219,8 +219,9 @@ local function try(o)
     if not same[name] and k % tonumber(n) == tonumber(i) - 1 then
       local status = tried[name]
       if not status then
-        local started, by, ran, spent = os.time()
-        status, by, ran, spent = verdict(fault, here, o.budget)
+        local started = os.time()
+        local now, by, ran, spent = verdict(fault, here, o.budget)
+        status = now
         tally.tell(results, status, o.kind, by, name)
         if status ~= "none" then
           print(("%-8s %s %s (%d tests, %.1f s of them, %d s by the clock)"):format(status, name, by, ran, spent,

@@ -13,7 +13,8 @@ local tests = {root = root, build = build, room = room}
 local FOLDERS = "spec/smc spec/infer spec/nn spec/optim spec/distribution spec/autodiff spec/lua spec/options spec/gap "
   .. "spec/metrics spec/train spec/pac spec/models spec/continual spec/active spec/fusion spec/vbp spec/invariance"
 --- Programs that are linked of more than the library, or look at something else than what it computes.
-local LEFT_OUT = {"bridge", "reach", "runtime", "stock", "limit_test", "save_kill", "lua_bugs", "api_fuzz", "threads_spec"}
+local LEFT_OUT = {"bridge", "reach", "runtime", "stock", "limit_test", "save_kill", "lua_bugs", "api_fuzz",
+  "threads_spec"}
 --- Programs that also run at levels below the processor's best, and with the library's own products.
 local LEVELS = {"vector", "rng", "small_product", "short_rows", "distance", "linalg", "kalman", "gemm"}
 
@@ -53,7 +54,8 @@ local function flags()
 end
 
 local function libraries()
-  tests.libs = tests.libs or "-Wl,--no-as-needed " .. lines "pkg-config --libs openblas lapacke zlib lua5.4"[1] .. " -lm -lpthread -ldl"
+  tests.libs = tests.libs or "-Wl,--no-as-needed " .. lines "pkg-config --libs openblas lapacke zlib lua5.4"[1]
+    .. " -lm -lpthread -ldl"
   return tests.libs
 end
 
@@ -61,7 +63,8 @@ end
 function tests.objects_of(path)
   local name = path:match "^src/(.*)%.c$"
   if not name:find "_real$" then return {{name = name, option = ""}} end
-  return {{name = name .. "_f64", option = "-DPNI_REAL_BITS=64"}, {name = name .. "_f32", option = "-DPNI_REAL_BITS=32"}}
+  return {{name = name .. "_f64", option = "-DPNI_REAL_BITS=64"},
+    {name = name .. "_f32", option = "-DPNI_REAL_BITS=32"}}
 end
 
 --- Compiles the text of a source of the tree, as if it stood there, to `object`.
@@ -80,19 +83,18 @@ local function program_object(path)
   return object
 end
 
+local PROGRAMS = {cli = true, bridge = true, kernel = true, mpi = true} -- folders that are not of the library
+
 --- The library of `build`, with objects in place of its own: {{name =, object =}, ...}.
 function tests.link_core(to, changed)
-  local instead = {}
+  local instead, list = {}, {}
   for _, entry in ipairs(changed) do instead[build .. "/obj/" .. entry.name .. ".o"] = entry.object end
-  local list = {}
   for _, object in ipairs(lines(("find %s/obj -name '*.o'"):format(build))) do
-    if not object:find("^" .. build:gsub("%p", "%%%0") .. "/obj/%w+/") or not ({cli = 1, bridge = 1, kernel = 1, mpi = 1})
-      [object:sub(#build + 6):match "^(%w+)/"] then
-      list[#list + 1] = instead[object] or object
-    end
+    local folder = object:sub(#build + 6):match "^(%w+)/"
+    if not PROGRAMS[folder] then list[#list + 1] = instead[object] or object end
   end
-  return run(("cc -fuse-ld=lld -Wl,-s -shared -Wl,-Bsymbolic-functions -o '%s' %s %s"):format(to, table.concat(list, " "),
-    (libraries():gsub("%-llua%S*", ""))))
+  return run(("cc -fuse-ld=lld -Wl,-s -shared -Wl,-Bsymbolic-functions -o '%s' %s %s"):format(to,
+    table.concat(list, " "), (libraries():gsub("%-llua%S*", ""))))
 end
 
 --- Runs a test until it fails, with the library core.so below `here`, or the program of the objects `changed`.
@@ -111,8 +113,8 @@ function tests.passes(test, here, changed, limit, extra)
   else
     line = ("busted --no-keep-going --lua=%s -o spec/output.lua %s"):format(lua, test.path)
   end
-  line = ("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/lua/?.so;;' PENUMBRA=%s/penumbra BUILD=%s "
-    .. "OPENBLAS_NUM_THREADS=1 %s %s timeout -k 5 %d %s </dev/null >/dev/null 2>&1")
+  line = ("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/lua/?.so;;' PENUMBRA=%s/penumbra "
+    .. "BUILD=%s OPENBLAS_NUM_THREADS=1 %s %s timeout -k 5 %d %s </dev/null >/dev/null 2>&1")
     :format(root, root, root, here, build, build, extra or "", test.env, 30 * limit, line)
   local out, seconds = lines(("ulimit -c 0; ulimit -t %d; %s; echo code $?; times"):format(limit, line)), 0
   for minutes, rest in out[#out]:gmatch "(%d+)m([%d.]+)s" do seconds = seconds + 60 * minutes + rest end
@@ -127,10 +129,10 @@ local function build_covered()
   local core = covers .. "/build/lua/penumbra/core.so"
   assert(run(("mkdir -p '%s/entered' && clang -O1 -fPIC -c spec/mutants/c_cover.c -o '%s/c_cover.o'"):format(covers,
     covers)))
-  assert(run(("make -s BUILD='%s/build' CC=clang CFLAGS='%s' LDFLAGS='%s/c_cover.o' '%s'"):format(covers, COVERED, covers,
-    core)))
-  assert(run(("PLACES='%s/addresses' LUA_CPATH='%s/build/lua/?.so' LUA_PATH='lua/?.lua' %s -e 'require[[penumbra.core]]'")
-    :format(covers, covers, lua)))
+  assert(run(("make -s BUILD='%s/build' CC=clang CFLAGS='%s' LDFLAGS='%s/c_cover.o' '%s'"):format(covers, COVERED,
+    covers, core)))
+  assert(run(("PLACES='%s/addresses' LUA_CPATH='%s/build/lua/?.so' LUA_PATH='lua/?.lua' %s -e 'require %q'")
+    :format(covers, covers, lua, "penumbra.core")))
   -- (the first line of each answer is the innermost of functions that were put into others)
   local file <close> = assert(io.open(covers .. "/places", "w"))
   local first = true
@@ -153,7 +155,8 @@ function tests.cover(parts)
     for _, part in ipairs(parts) do wanted = wanted or test.name:find(part, 1, true) end
     local path = covers .. "/entered/" .. test.name:gsub("[/ ]", ".")
     if wanted and not read(path) then
-      local passed, seconds = tests.passes(test, covers .. "/build", {library = covers .. "/build/lua/penumbra/core.so"},
+      local library = covers .. "/build/lua/penumbra/core.so"
+      local passed, seconds = tests.passes(test, covers .. "/build", {library = library},
         40, ("COVERED='%s.part'"):format(path))
       local bits = passed and read(path .. ".part")
       os.remove(path .. ".part")
@@ -207,7 +210,8 @@ function tests.entering(path, first, line, last)
     local rank
     for _, place in ipairs(known.places[path] or {}) do
       if test.bits:byte(place.at) == 49 then
-        rank = math.min(rank or 3, place.line == nearest and 1 or place.line >= first and place.line <= last and 2 or 3)
+        local of = place.line == nearest and 1 or place.line >= first and place.line <= last and 2 or 3
+        rank = math.min(rank or 3, of)
       end
     end
     -- (what children enter that do not come to their end is not told)
