@@ -120,8 +120,8 @@ static pn_tensor *convert(pn_context *c, const pn_dist *d, const char *function,
   return NULL;
 }
 
-/* x for the parts of a composite, which know their own batch and not what it was expanded to: one with fewer axes than the
- * batch of the whole gets them all. */
+/* x for the parts of a composite, which know their own batch and not what it was expanded to: one with fewer axes than
+ * the batch of the whole gets them all. */
 static pn_tensor *for_parts(pn_context *c, const pn_dist *d, pn_tensor *x, const pni_spec *lead) {
   int rank = pni_dist_kind_event_ndim(d);
   if (!x || !d->nparts || x->ndim - rank >= lead->ndim) return x;
