@@ -1,7 +1,7 @@
 /*
-** interned.c: what values and notes of a tape have in common stands there once. A loop of ten thousand turns has a dozen
-** shapes and a few attributes; values and notes have their numbers, so that the tape grows by 40 bytes for each of them,
-** and equal numbers are equal shapes.
+** interned.c: what values and notes of a tape have in common stands there once. A loop of ten thousand turns has a
+** dozen shapes and a few attributes; values and notes have their numbers, so that the tape grows by 40 bytes for each
+** of them, and equal numbers are equal shapes.
 */
 #include <string.h>
 #include "replay.h"
