@@ -386,6 +386,24 @@ function recorder:scan(name, steps, carry, f)
   return carry
 end
 
-recorder.__index = core.namespace("m", recorder)
+-- What a run has where nothing else is said of it. It stands beside the methods and not in each run, of which there is
+-- one for guide and model at every step of pn.svi: a table of few fields is made in less time.
+local DEFAULTS = { scale = 1, step = "", time = false, particles = false, most = math.huge, strict = false,
+  enumerate = false, predict = false, prior = false, whole = false, detached = false, labels = false, sums = false,
+  turns = false, log_det = false, enumerated = false, enumerates = false, axis_sizes = false, unseen = false,
+  unscored = false, given = false, check = false, finite = false, locate = false, drive = false }
 
-return { methods = recorder, given_value = given_value }
+-- The methods and the defaults, for the __index of what has both.
+local function with_defaults(methods)
+  local index = {}
+  for _, list in ipairs { DEFAULTS, methods } do
+    for key, value in pairs(list) do
+      index[key] = value
+    end
+  end
+  return setmetatable(index, getmetatable(methods)) -- (what is in neither is told as of the methods)
+end
+
+recorder.__index = with_defaults(core.namespace("m", recorder))
+
+return { methods = recorder, given_value = given_value, with_defaults = with_defaults }

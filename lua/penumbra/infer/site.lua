@@ -113,8 +113,11 @@ end
 
 -- Repeats d along the axis of particles unless an earlier draw has brought it.
 local function with_particles(m, d)
+  if not m.particles then
+    return d
+  end
   local batch = d.batch_shape
-  if not m.particles or #batch > m.most then
+  if #batch > m.most then
     return d
   end
   local sizes = { m.particles }

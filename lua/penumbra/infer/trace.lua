@@ -55,7 +55,7 @@ function trace:values()
   return values
 end
 
-trace.__index = core.namespace("a trace", trace)
+trace.__index = recorder.with_defaults(core.namespace("a trace", trace))
 trace.__tostring = function(self)
   local lines = {}
   for _, site in ipairs(self.order) do
@@ -75,6 +75,8 @@ end
 -- ---- runs ----
 
 local function no_value() end
+
+local SELDOM = { "enumerate", "predict", "prior", "detached", "labels", "unscored", "given", "drive" }
 
 -- What condition, intervene and block name must be there.
 local function check_named(self, m)
@@ -110,18 +112,20 @@ end
 --- and gives the last carry. Internal.
 function run.run(self, args, how)
   how = how or {}
-  -- absent fields are false: to look for one in the metatable takes longer (lists with room for some sites)
+  -- (lists with room for some sites; what is absent has its default)
   local m = setmetatable({ model = self, sites = { a = nil, b = nil, c = nil, d = nil }, order = { nil, nil, nil, nil },
-    plates = {}, scale = 1, step = "", time = false,
-    value_of = how.value or no_value, particles = how.particles or false, most = how.most or math.huge,
-    strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
-    predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
-    detached = how.detached or false, labels = how.labels or false, sums = false, turns = false, log_det = false,
-    enumerated = false, enumerates = false, axis_sizes = false,
-    unseen = false, unscored = how.unscored or false, given = how.given or false,
-    indices = how.indices or {}, plate_sizes = {}, deepest = 0,
-    check = how.check or false, finite = how.finite or false, locate = how.locate or false, drive = how.drive or false,
-    changed = self.changed }, recorder.methods)
+    plates = {}, scale = 1, deepest = 0, plate_sizes = {}, indices = how.indices or {}, changed = self.changed,
+    value_of = how.value or no_value, particles = how.particles, most = how.most, check = how.check,
+    finite = how.finite, locate = how.locate, whole = how.whole }, recorder.methods)
+  if how.enumerate or how.predict or how.prior or how.detached or how.labels or how.unscored or how.given
+    or how.drive then
+    for _, name in ipairs(SELDOM) do
+      m[name] = how[name] or nil
+    end
+  end
+  if how.particles ~= nil or how.enumerate then
+    m.strict = true
+  end
   self.body(m, table.unpack(args, 1, args.n or #args))
   if how.check then
     check_named(self, m)

@@ -148,14 +148,14 @@ end
 for _, kind in ipairs{"RSGLS-ISSM", "ARSGLS"} do
   local function row(key, title, unit, must)
     add{group = "switching", key = kind .. " " .. key, title = kind .. " " .. title, unit = unit, must = must,
-      which = unit == "ms" and key ~= "forecast" and "replayed" or nil}
+      which = unit == "ms" and "replayed" or nil}
   end
   for _, dtype in ipairs{"float32", "float64"} do row(dtype, "step of training, " .. dtype, "ms", {peer = 5}) end
   for _, n in ipairs{1, 10, 30} do row("particles " .. n, ("step, %d particles, float32"):format(n), "ms") end
   for _, n in ipairs(kind == "ARSGLS" and {8, 16, 32} or {}) do
     row("states " .. n, ("step, state of %d, float32"):format(n), "ms")
   end
-  row("forecast", "8 x 30 days, 100 paths, float32", "ms", {peer = 1})
+  row("forecast", "8 x 30 days, 100 paths, float32", "ms", {peer = 3})
   row("memory", "T = 300, 10 windows, peak, float64", "MB", {peer = 1})
 end
 

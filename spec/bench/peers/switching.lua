@@ -96,7 +96,11 @@ local function forecast(print_row, time, folder, kind)
   local key, model, batch = kind .. " forecast", make(kind, {}), batch_of("float32", CONTEXT, 8)
   write(folder, key, model, prepared_batch.read("switching", model, batch))
   local u = pn.rand({ HORIZON, 8, 4 }, { dtype = "float32" })
-  print_row(key, "eager", time(function() model:forecast(batch, HORIZON, { draws = 100, inputs = u }) end))
+  for _, way in ipairs { "eager", "replayed" } do
+    print_row(key, way, time(function()
+      model:forecast(batch, HORIZON, { draws = 100, inputs = u, compile = way == "replayed" })
+    end))
+  end
 end
 
 -- In a process of its own, since the peak is that of a process.
