@@ -150,6 +150,9 @@ int main(int argc, char **argv) {
   if (argc > 1) return tell();
 #if PNI_CPU_X86
   CHECK(pni_cpu_level() >= PNI_CPU_AVX2 || !pni_gemm_is_own());
+  CHECK(!pni_gemm_prefers_own(true, true, true, 100, 100, 100)); /* whatever the level */
+  CHECK(!pni_gemm_prefers_own(false, false, false, 768, 768, 768));
+  CHECK(pni_gemm_prefers_own(false, false, false, 100, 200, 200) == (pni_cpu_level() != PNI_CPU_PORTABLE));
   if (pni_cpu_level() >= PNI_CPU_AVX2) check_level(pni_panel_product_avx2, pni_panel_pack_avx2);
   if (pni_cpu_level() >= PNI_CPU_AVX512) check_level(pni_panel_product_avx512, pni_panel_pack_avx512);
   if (pni_cpu_level() >= PNI_CPU_AVX2) {

@@ -51,12 +51,29 @@ static pni_panel_product_kernel *const *own_kernels(void) {
 
 /* A constant of the process, written before any function of the library can be called, as in processor.c; that file's
  * level comes first. */
-static enum { BLAS_ALONE, OWN_WHERE_PACKED, OWN } settled;
+static enum { BLAS_ALONE, BY_TABLE, OWN } settled;
 
 __attribute__((constructor)) static void settle(void) {
   int wanted = pni_products_wanted();
   if (!own_kernels() || wanted == 0) return;
-  settled = wanted == 1 || pni_blas_better_core() != NULL ? OWN : OWN_WHERE_PACKED;
+  settled = wanted == 1 || pni_blas_better_core() != NULL ? OWN : BY_TABLE;
+}
+
+/* Where ours take no longer than OpenBLAS's best kernels (spec/bench/gemm.c says which entries no longer hold): by level
+ * and element type, for products of up to SMALL and up to MIDDLE multiplications, of x y, x y' and x' y. OpenBLAS has
+ * kernels of its own for small ones with AVX-512, and is best at what is larger, and at x' y'. Its packing shows where
+ * sums are SHORT. */
+enum { SMALL = 1000000, MIDDLE = 35000000, SHORT = 32 };
+static const bool own[PNI_CPU_LEVELS][2][2][3] = {
+    [PNI_CPU_AVX2] = {{{true, true, true}, {true, true, false}}, {{true, false, true}, {false, false, false}}},
+    [PNI_CPU_AVX512] = {{{false, true, false}, {true, false, true}}, {{false, true, false}, {true, false, true}}},
+};
+
+bool pni_gemm_prefers_own(bool is_float, bool turned_x, bool turned_y, int64_t m, int64_t n, int64_t k) {
+  double work = (double)m * (double)n * (double)k;
+  if (work > MIDDLE || (turned_x && turned_y)) return false;
+  if (work > SMALL && k <= SHORT && !turned_x && !turned_y) return own_kernels() != NULL;
+  return own[pni_cpu_level()][is_float][work > SMALL][turned_x ? 2 : turned_y];
 }
 
 int64_t pni_gemm_pack_size(int64_t n, int64_t k) { return settled != BLAS_ALONE ? pni_panel_room(n, k) : 0; }
@@ -92,8 +109,9 @@ const char *pn_context_advice(const pn_context *c) {
 /* Takes a product unless it is none of ours. */
 static bool take(int is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha,
                  const void *x, int ldx, const void *y, int ldy, double beta, void *out, int ld) {
-  if (settled != OWN || k <= 0 || (alpha != 1 && alpha != -1) || (beta != 0 && beta != 1)) return false;
+  if (settled == BLAS_ALONE || k <= 0 || (alpha != 1 && alpha != -1) || (beta != 0 && beta != 1)) return false;
   bool tx = trans_x != CblasNoTrans, ty = trans_y != CblasNoTrans;
+  if (settled == BY_TABLE && !pni_gemm_prefers_own(is_float, tx, ty, m, n, k)) return false;
   pni_panel_product p = {.m = m, .n = n, .k = k, .x_row = tx ? 1 : ldx, .x_col = tx ? ldx : 1, .y_row = ty ? 1 : ldy};
   p.y_col = ty ? ldy : 1;
   p.out_row = ld;
@@ -115,6 +133,9 @@ void pni_gemm_packed(bool is_float, int64_t m, int64_t n, int64_t k, const void 
   (void)is_float, (void)m, (void)n, (void)k, (void)x, (void)packed, (void)add, (void)out;
 }
 bool pni_gemm_is_own(void) { return false; }
+bool pni_gemm_prefers_own(bool is_float, bool turned_x, bool turned_y, int64_t m, int64_t n, int64_t k) {
+  return (void)is_float, (void)turned_x, (void)turned_y, (void)m, (void)n, (void)k, false;
+}
 const char *pn_context_advice(const pn_context *c) { return (void)c, ""; }
 #endif
 

@@ -2,7 +2,7 @@
 ** gemm.h: the product of two matrices, by rows, as CBLAS has it. OpenBLAS chooses its kernels when it is loaded, by a
 ** list of processors that ends where its release does; on a younger one it runs those of an older, at half the speed
 ** or a third, wherever the library is loaded. There products go to kernels of our own (panel_product.h); where OpenBLAS
-** has its best, these are no faster, and BLAS stays. Which of both is a constant of the process.
+** has its best, a table says which products do, by shape, element type and level. Nothing is measured when it runs.
 */
 #ifndef PN_TENSOR_PRODUCT_GEMM_H
 #define PN_TENSOR_PRODUCT_GEMM_H
@@ -28,7 +28,10 @@ void pni_gemm_pack(bool is_float, int64_t n, int64_t k, const void *y, void *pac
 void pni_gemm_packed(bool is_float, int64_t m, int64_t n, int64_t k, const void *x, const void *packed, bool add,
                      void *out);
 
-/* Whether products take our kernels: as PENUMBRA_PRODUCTS says (processor.h), else as OpenBLAS's choice demands. */
+/* Whether a product that OpenBLAS has its best kernels for takes ours: what the table says, for y [k, n], x [m, k] or
+ * their transposes. */
+bool pni_gemm_prefers_own(bool is_float, bool turned_x, bool turned_y, int64_t m, int64_t n, int64_t k);
+/* Whether all products take our kernels: as PENUMBRA_PRODUCTS says (processor.h), else as OpenBLAS's choice demands. */
 bool pni_gemm_is_own(void);
 /* Writes the library's name, version and the processor type whose kernels run. */
 void pni_blas_describe(char *out, size_t size);
