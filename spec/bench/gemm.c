@@ -53,7 +53,7 @@ static const struct {
     {"large, transposed", "TN", 768, 768, 768},
 };
 
-/* A line for people, and the row that `make bench` judges: an entry of the table is wrong where the others are faster by
+/* A line for people, and the row that `make bench` judges: an entry is wrong where the others are faster by
  * more than two runs differ. */
 static void tell(const char *type, size_t r, double ours, double blas, bool is_own) {
   char shape[64];

@@ -59,7 +59,7 @@ __attribute__((constructor)) static void settle(void) {
   settled = wanted == 1 || pni_blas_better_core() != NULL ? OWN : BY_TABLE;
 }
 
-/* Where ours take no longer than OpenBLAS's best kernels (spec/bench/gemm.c says which entries no longer hold): by level
+/* Where ours take no longer than OpenBLAS's best kernels (spec/bench/gemm.c says which entries are wrong): by level
  * and element type, for products of up to SMALL and up to MIDDLE multiplications, of x y, x y' and x' y. OpenBLAS has
  * kernels of its own for small ones with AVX-512, and is best at what is larger, and at x' y'. Its packing shows where
  * sums are SHORT. */
