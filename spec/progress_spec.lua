@@ -234,6 +234,8 @@ describe("a progress line by the clock", function()
       bar:step()
     end
     assert.equal(before + 3, reads)
+    for _ = 1, 40 do bar:step() end -- after 1, 3, 7, 15 and 31 of these
+    assert.equal(before + 8, reads)
     assert.equal(1, #lines(bar.out.text)) -- the first after 16 seconds
   end)
 

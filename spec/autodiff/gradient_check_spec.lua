@@ -6,7 +6,7 @@ describe("a check of gradients", function()
   -- Of w^3 with steps h the difference is 3 w^2 + h^2, h = step max(1, |w|); element k, from 0, has the weight
   -- sin(0.37 k + 1).
   it("takes differences by steps in proportion to numbers above 1", function()
-    for k, case in ipairs { { { 0.5, 0.25 }, 0.1 }, { { 2, 0.5 }, 0.1 }, { { 0.25, -4 }, 0.05 } } do
+    for k, case in ipairs { { { 0.5, 0.25 }, 0.1 }, { { 2, 0.5 }, 0.1 }, { { 0.25, -4 }, 0.05 }, { { -3 }, 0.1 } } do
       local values, step = table.unpack(case)
       local w = pn.param(pn.tensor(values))
       local report = pn.check_gradients(function() return w ^ 3 end, { w }, { step = step, tolerance = 1 })
