@@ -139,7 +139,7 @@ COLD     = $(filter-out $(KERNELS) %/file/csv.o %/file/csv_cell.o %/op_index.o %
              %/op_bessel.o %/op_gamma.o %/op_special.o %/op_fourier.o,$(filter $(foreach d,lua file nn/layer autodiff/op/op \
              autodiff/vmap infer/estimator smc/kalman distribution/vector distribution/real distribution/bijector \
              distribution/divergence distribution/composite distribution/gaussian distribution/label distribution/atom,\
-             $(BUILD)/obj/$(d)/% $(BUILD)/obj/$(d)_%),$(LIB_OBJ)))
+             $(BUILD)/obj/$(d)/% $(BUILD)/obj/$(d)_%) %/replay/copy.o %/replay/interned.o %/replay/roll.o,$(LIB_OBJ)))
 $(filter-out $(WRITTEN),$(COLD)): CFLAGS += -Os
 
 # What stack unwinders read is a tenth of the library and stands only where errors of a Lua compiled as C++ pass through.

@@ -190,10 +190,16 @@ static bool check_call(pn_context *c, const char *name, const pni_note *note, co
   return good;
 }
 
+static pni_spec spec_of(const pni_geometry *g) {
+  pni_spec s = {.dtype = g->dtype, .ndim = g->ndim};
+  memcpy(s.shape, g->shape, sizeof s.shape);
+  return s;
+}
+
 static bool try_once(pn_context *c, const char *name, const pni_tape *tape, const pni_note *note) {
   pni_spec spec[INPUTS];
   pn_tensor *in[INPUTS];
-  for (int k = 0; k < note->nin; k++) spec[k] = pni_spec_of(&tape->value.v[tape->edge.v[note->first + k]].t);
+  for (int k = 0; k < note->nin; k++) spec[k] = spec_of(pni_geometry_of(tape, tape->edge.v[note->first + k]));
   if (chance(40)) change_size(spec, note->nin);
   for (int n = (int)draw(3); n > 0; n--) change(&spec[draw(note->nin)]);
   int64_t most = 0;

@@ -38,7 +38,8 @@ for name, set in pairs(streams.sets) do set.name = name end
 --- What the document leaves open, by set: {activation =, lr =, noise =}, what `uci_stream.lua --choose` found on
 --- training rows.
 streams.chosen = {
-  concrete = { activation = "relu", lr = 0.005, noise = 0.3 }, boston = { activation = "relu", lr = 0.005, noise = 0.3 },
+  concrete = { activation = "relu", lr = 0.005, noise = 0.3 },
+  boston = { activation = "relu", lr = 0.005, noise = 0.3 },
   energy = { activation = "tanh", lr = 0.05, noise = 0.1 }, yacht = { activation = "relu", lr = 0.02, noise = 0.05 },
   spam = { activation = "relu", lr = 0.05 }, wine = { activation = "relu", lr = 0.02 },
   wine_red = { activation = "tanh", lr = 0.02 },

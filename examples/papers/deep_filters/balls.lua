@@ -29,7 +29,6 @@ local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 dofile(here .. "/../continual/experiment.lua").checked(arg)
 local images = require "penumbra.models.image_network"
-local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local kept_runs = dofile(here .. "/../kept_runs.lua")
 
 local option = { model = "all", kind = "box", iterations = 4000, batch = 32, filters = 8, train = 5000, test = 100,
