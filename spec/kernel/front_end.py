@@ -551,13 +551,21 @@ def ends_and_begins_anew(f):
     assert "shutdown_reply" in published, published
 
 
+def is_penumbra(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as stat:
+            return "(penumbra" in stat.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 @check
 def ends_with_who_started_it(f):
     code = "from jupyter_client.manager import start_new_kernel; import os, sys\n" \
         "m, c = start_new_kernel(kernel_name='penumbra')\nprint(m.provisioner.pid, flush=True)\nos._exit(0)"
     pid = int(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout)
     end = time.monotonic() + WAIT
-    while os.path.exists("/proc/%d" % pid) and "(penumbra" in open("/proc/%d/stat" % pid).read():
+    while is_penumbra(pid):
         assert time.monotonic() < end, "it goes on alone"
         time.sleep(0.05)
 

@@ -237,14 +237,14 @@ local batch = { y = drawn(30, 6, 2, 1):cumsum(1) }
 local deep_state = once(function() return pn.models.deep_state { hidden = 2, layers = 1, seasonal = {} } end)
 local deepar = once(function() return pn.models.deepar { hidden = 2, layers = 1 } end)
 local covered = once(function() return pn.models.deepar { hidden = 2, layers = 1, covariates = 1 } end)
-method("deep_state:forecast", deep_state, function(m, o) return m:forecast(batch, 2, o) end, { draws = 3 }, {},
-  { inputs = "a row of its own", mode = "a row of its own" })
+method("deep_state:forecast", deep_state, function(m, o) return m:forecast(batch, 2, o) end, { draws = 3 },
+  { batch_size = 2 }, { inputs = "a row of its own", mode = "a row of its own" })
 cases["deepar:forecast by inputs"] = { function(o)
   return covered():forecast({ y = batch.y, inputs = drawn(31, 6, 2, 1) }, 2, o)
 end, { draws = 3, inputs = drawn(32, 2, 2, 1) }, { inputs = drawn(33, 2, 2, 1) }, {},
   method = function() return covered().forecast end, only = { "inputs", "draws" } }
 method("deep_state:quantiles", deep_state, function(m, o) return m:quantiles(batch, 2, { 0.2, 0.7 }, o) end,
-  { draws = 5 }, {}, { inputs = "deepar:forecast by inputs", mode = "deep_state:forecast" })
+  { draws = 5 }, { batch_size = 2 }, { inputs = "deepar:forecast by inputs", mode = "deep_state:forecast" })
 method("deep_state:log_evidence", deepar, function(m, o) return m:log_evidence(batch, o) end, {}, {},
   { generator = "an exact evidence draws nothing" })
 cases["deep_state:log_evidence"] = nil

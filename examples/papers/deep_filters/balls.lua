@@ -19,11 +19,9 @@
 --- scores on the way, every N iterations; --videos validation: scores those on which settings were decided, not those
 --- of the table; --minutes: of training, after which a run is scored as it is and may be gone on with.
 ---
---- Scores, each a mean over test videos and samples of images: the Wasserstein-1 distance from the true image, both
---- taken as distributions over pixels (an empty image counts as 32 pixels away), and the share of equal pixels. Up to
---- image 20 the samples are those of the smoother (kvae) or the filter (arsgls, with as many particles as samples),
---- after it of the forecast: joint paths from there on.
----
+--- Scores: means over test videos and samples of images of the Wasserstein-1 distance from the true image, both as
+--- distributions over pixels (an empty image counts as 32 pixels away), and of the share of equal pixels. Up to image 20
+--- samples are those of smoother (kvae) or filter (arsgls, as many particles as samples), then of joint paths from there.
 --- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."

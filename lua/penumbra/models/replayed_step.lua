@@ -7,9 +7,10 @@ local replay = require "penumbra.autodiff.replay"
 
 local replayed_step = {}
 
-local PLANS = 8 -- shapes, in one form
+local PLANS, WAYS = 8, 64 -- shapes in one form, and forms of a model
 
--- model -> what it has captured by name and form: {call =, generator =}, or {} for what no plan can keep.
+-- model -> {count =, ways =}: what it has captured by name and form: {call =, generator =, held =}, without a call what
+-- no plan can keep.
 local kept = setmetatable({}, { __mode = "k" })
 
 -- Appends where the tensors of nested tables stand, keys in an order that does not change, and their names; and to
@@ -63,19 +64,37 @@ local function without_nil(...)
   return table.unpack({ ... }, 1, n)
 end
 
--- What was captured under a name for parts in this form. Draws come from a generator of its own, which is set to where
--- that of the call stands: a plan keeps its generator.
+-- The fields of a model as a text, and a list that holds them, so that no other gets the address of one.
+local function fields_of(self)
+  local texts, held = {}, {}
+  for key, value in pairs(self) do
+    local plain = type(value) ~= "table" and type(value) ~= "userdata" and type(value) ~= "function"
+    texts[#texts + 1] = tostring(key) .. "=" .. (plain and tostring(value) or ("%p"):format(value))
+    held[#held + 1] = value
+  end
+  table.sort(texts)
+  return table.concat(texts, " "), held
+end
+
+-- What was captured under a name for parts in this form, and for the fields that the model has now (pn.compile watches
+-- what lies deeper, as far as it looks). Draws come from a generator of its own, which is set to where that of the call
+-- stands: a plan keeps its generator.
 local function way_of(self, name, own_generator, step, places, names)
-  local mine = kept[self] or {}
-  kept[self] = mine
-  local key = table.concat({ name, own_generator and "own" or "default", table.unpack(names) }, " ")
-  if not mine[key] then
+  local mine = kept[self]
+  if not mine or mine.count == WAYS then
+    mine = { count = 0, ways = {} }
+    kept[self] = mine
+  end
+  local fields, held = fields_of(self)
+  local key = table.concat({ name, own_generator and "own" or "default", fields, table.unpack(names) }, " ")
+  if not mine.ways[key] then
     local generator = own_generator and core.generator(0) or nil
-    mine[key] = { generator = generator, call = replay.compile(function(...)
+    mine.count = mine.count + 1
+    mine.ways[key] = { generator = generator, held = held, call = replay.compile(function(...)
       return without_nil(step(self, put(places, ...), generator))
     end, { plans = PLANS }) }
   end
-  return mine[key]
+  return mine.ways[key]
 end
 
 -- A call of what was captured. What cannot be captured, as a network of one's own that looks at numbers, is computed
