@@ -22,7 +22,6 @@
 ---
 --- Settings were decided after a look at the swings of --validation (one set for each seed), which --tricks scores,
 --- too. What is scored otherwise is a set on which nothing was decided, the same for all seeds.
----
 --- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
