@@ -20,8 +20,8 @@
 --- of the table; --minutes: of training, after which a run is scored as it is and may be gone on with.
 ---
 --- Scores: means over test videos and samples of images of the Wasserstein-1 distance from the true image, both as
---- distributions over pixels (an empty image counts as 32 pixels away), and of the share of equal pixels. Up to image 20
---- samples are those of smoother (kvae) or filter (arsgls, as many particles as samples), then of joint paths from there.
+--- distributions over pixels (an empty image counts as 32 pixels away), and of the share of equal pixels. Up to image
+--- 20 samples are those of smoother (kvae) or filter (arsgls, as many particles as samples), then those of joint paths.
 --- What was run and what came out: README.md beside this file, to which --check holds a run.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
