@@ -126,6 +126,20 @@ describe("replayed forecasts", function()
     end
   end)
 
+  it("see a number that a network of one's own has", function()
+    local own = setmetatable({ net = nn.linear(2, 2), sharpness = 1 }, { __call = function(self, z)
+      local y = self.net(z)
+      return pn.dist.normal(y:slice(-1, 1, 1), (y:slice(-1, 2, 2) * self.sharpness):exp())
+    end })
+    local m = make("arsgls", { emission = own, encoder = false })
+    local before = forecasts(m, true, "ancestral", pn.generator(5))[1]
+    own.sharpness = 3
+    local plain, replayed = forecasts(m, false, "ancestral", pn.generator(5)), forecasts(m, true, "ancestral",
+      pn.generator(5))
+    assert.is_false(same(plain[1], before))
+    for k, x in ipairs(plain) do assert.is_true(same(x, replayed[k])) end
+  end)
+
   it("call networks of one's own that no plan can keep at each step", function()
     local meta = { __call = function(self, z)
       local y = self.net(z)

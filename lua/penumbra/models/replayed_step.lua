@@ -9,8 +9,8 @@ local replayed_step = {}
 
 local PLANS, WAYS = 8, 64 -- shapes in one form, and forms of a model
 
--- model -> {count =, ways =}: what it has captured by name and form: {call =, generator =, held =}, without a call what
--- no plan can keep.
+-- model -> {count =, ways =}: what it has captured by name and form, lists of {fields =, generator =, call =}; without a
+-- call what no plan can keep.
 local kept = setmetatable({}, { __mode = "k" })
 
 -- Appends where the tensors of nested tables stand, keys in an order that does not change, and their names; and to
@@ -64,37 +64,47 @@ local function without_nil(...)
   return table.unpack({ ... }, 1, n)
 end
 
--- The fields of a model as a text, and a list that holds them, so that no other gets the address of one.
-local function fields_of(self)
-  local texts, held = {}, {}
-  for key, value in pairs(self) do
-    local plain = type(value) ~= "table" and type(value) ~= "userdata" and type(value) ~= "function"
-    texts[#texts + 1] = tostring(key) .. "=" .. (plain and tostring(value) or ("%p"):format(value))
-    held[#held + 1] = value
+-- Appends what tables hold, those within them, too, but for `kind`, the functions of a class. (Of a table that nobody
+-- changes `next` keeps the order.)
+local function add_fields(t, list, seen)
+  seen[t] = true
+  for key, value in next, t do
+    list[#list + 1] = value
+    if type(value) == "table" and key ~= "kind" and not seen[value] then
+      add_fields(value, list, seen)
+    end
   end
-  table.sort(texts)
-  return table.concat(texts, " "), held
+  return list
 end
 
--- What was captured under a name for parts in this form, and for the fields that the model has now (pn.compile watches
--- what lies deeper, as far as it looks). Draws come from a generator of its own, which is set to where that of the call
--- stands: a plan keeps its generator.
+local function equal(a, b)
+  for k = 1, math.max(#a, #b) do
+    if not rawequal(a[k], b[k]) then return false end
+  end
+  return true
+end
+
+-- What was captured under a name for parts in this form, and for what the model and its networks hold now: pn.compile
+-- watches nothing of a function of the library. Draws come from a generator of its own, which is set to where that of
+-- the call stands: a plan keeps its generator.
 local function way_of(self, name, own_generator, step, places, names)
   local mine = kept[self]
   if not mine or mine.count == WAYS then
     mine = { count = 0, ways = {} }
     kept[self] = mine
   end
-  local fields, held = fields_of(self)
-  local key = table.concat({ name, own_generator and "own" or "default", fields, table.unpack(names) }, " ")
-  if not mine.ways[key] then
-    local generator = own_generator and core.generator(0) or nil
-    mine.count = mine.count + 1
-    mine.ways[key] = { generator = generator, held = held, call = replay.compile(function(...)
-      return without_nil(step(self, put(places, ...), generator))
-    end, { plans = PLANS }) }
+  local key = table.concat({ name, own_generator and "own" or "default", table.unpack(names) }, " ")
+  local now, ways = add_fields(self, {}, {}), mine.ways[key] or {}
+  mine.ways[key] = ways
+  for k = #ways, 1, -1 do
+    if equal(ways[k].fields, now) then return ways[k] end
   end
-  return mine.ways[key]
+  local generator = own_generator and core.generator(0) or nil
+  mine.count = mine.count + 1
+  ways[#ways + 1] = { fields = now, generator = generator, call = replay.compile(function(...)
+    return without_nil(step(self, put(places, ...), generator))
+  end, { plans = PLANS }) }
+  return ways[#ways]
 end
 
 -- A call of what was captured. What cannot be captured, as a network of one's own that looks at numbers, is computed
