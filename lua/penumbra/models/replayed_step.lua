@@ -9,8 +9,8 @@ local replayed_step = {}
 
 local PLANS, WAYS = 8, 64 -- shapes in one form, and forms of a model
 
--- model -> {count =, ways =}: what it has captured by name and form, lists of {fields =, generator =, call =}; without a
--- call what no plan can keep.
+-- model -> {count =, ways =}: what it has captured by name and form, lists of {fields =, generator =, call =}; without
+-- a call what no plan can keep.
 local kept = setmetatable({}, { __mode = "k" })
 
 -- Appends where the tensors of nested tables stand, keys in an order that does not change, and their names; and to
