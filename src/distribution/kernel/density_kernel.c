@@ -151,14 +151,15 @@ pn_status pni_density_infer(pn_context *c, const pni_call *call, pni_spec *out) 
 
 pn_status pni_density_eval(pn_context *c, const pni_call *call, pn_tensor *out, const pni_map_kernel *map) {
   pn_tensor first = *out;
-  pni_attr attr = *call->attr;
+  int64_t i[PNI_ATTR_INTS] = {0};
+  memcpy(i, call->attr->i, (size_t)call->attr->ni * sizeof *i); /* all that there is of it */
   first.ndim--;
-  first.numel = attr.i[1] = out->shape[0] ? out->numel / out->shape[0] : 0;
+  first.numel = i[1] = out->shape[0] ? out->numel / out->shape[0] : 0;
   memmove(first.shape, first.shape + 1, (size_t)first.ndim * sizeof *first.shape);
   pni_set_contiguous_strides(&first);
   pni_loop l;
   pni_loop_init(&l, &first, call->nin, call->in);
-  return first.numel ? pni_loop_run(c, &l, map[out->dtype], attr.i) : PN_OK;
+  return first.numel ? pni_loop_run(c, &l, map[out->dtype], i) : PN_OK;
 }
 
 /* The gradients with a bit in `wanted`, of y's inputs and g. */
