@@ -266,12 +266,11 @@ demo:
 # Specs of what looks at the tree's text: that the gates, and the site's checks, find faults that are planted.
 OF_TEXT = spec/gates_spec spec/site_spec
 
-# Every test but these, one job more at once than elsewhere, since some wait for others (kernels, ranks); the last line is
-# `N passed, N failed, N skipped`.
+# Every test but these; the last line is `N passed, N failed, N skipped`.
 test:
 	@.ci/deps build test check
 	@$(SUBMAKE) tests
-	@SPARE='$(OF_TEXT)' $(RUN) JOBS=$$(expr $(JOBS) + 1) $(LUA) spec/run.lua
+	@SPARE='$(OF_TEXT)' $(RUN) $(LUA) spec/run.lua
 
 # The static gates, and that they find what they are for.
 check:
