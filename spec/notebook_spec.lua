@@ -206,6 +206,48 @@ describe("values as tables of HTML", function()
     return rows, html:match "<pre>(.-)</pre>"
   end
 
+  -- 1 .. n with a gap where there are more than `most`: half of these from the front, the others from the end.
+  local function placed(n, most)
+    local list = {}
+    for i = 1, n <= most and n or most // 2 do list[#list + 1] = i end
+    if n <= most then return list end
+    list[#list + 1] = "gap"
+    for i = n - (most - most // 2) + 1, n do list[#list + 1] = i end
+    return list
+  end
+
+  it("of tensors are of their elements, whole or with gaps", function()
+    for _, size in ipairs { { 2, 3 }, { 20, 12 }, { 21, 12 }, { 20, 13 }, { 50, 40 }, { 1, 1 }, { 1, 30 } } do
+      local n, m = table.unpack(size)
+      local got, note = cells(pn.arange(n * m):to "int64":reshape { n, m })
+      local want = { { "" } }
+      for _, j in ipairs(placed(m, 12)) do table.insert(want[1], j == "gap" and "…" or tostring(j)) end
+      for _, i in ipairs(placed(n, 20)) do
+        local row = { i == "gap" and "…" or tostring(i) }
+        for _, j in ipairs(placed(m, 12)) do
+          row[#row + 1] = (i == "gap" or j == "gap") and "…" or tostring((i - 1) * m + j - 1)
+        end
+        want[#want + 1] = row
+      end
+      assert.same(want, got)
+      assert.equal(("int64 [%d, %d]"):format(n, m), note)
+    end
+  end)
+
+  it("of tensors are one row of a vector, and no table of other shapes", function()
+    assert.same({ { "", "1", "2", "3" }, { "", "0.33333", "-2", "1e+10" } },
+      (cells(pn.tensor { 1 / 3, -2, 1e10 })))
+    assert.same({ { "", "1", "2" }, { "", "true", "false" } }, (cells(pn.tensor { 1, 0 }:gt(0))))
+    for _, x in ipairs { pn.tensor(1), pn.zeros { 2, 2, 2 }, pn.zeros { 0, 3 } } do
+      local bundle = rich.bundle(x, "<as text>")
+      assert.same({ ["text/plain"] = "<as text>" }, bundle)
+    end
+  end)
+
+  it("escape what HTML would read", function()
+    assert.equal("&lt;a href=&#39;x&#39;&gt; &amp; &quot;b&quot;", rich.escape "<a href='x'> & \"b\"")
+  end)
+
   it("of tensors have all numbers of small ones, both ends of large ones", function()
     local rows, note = cells(pn.tensor { { 1.5, -2 }, { 1e9, 0.123456789 } })
     assert.same({ { "", "1", "2" }, { "1", "1.5", "-2" }, { "2", "1e+09", "0.12346" } }, rows)

@@ -35,9 +35,7 @@ local function prior_of(self)
   local moments, of_system = {}, type(self.system) == "table" and self.system or {}
   for _, name in ipairs { "initial_mean", "initial_cov" } do
     local x = self[name] or of_system[name]
-    if type(x) == "function" then
-      x = x()
-    end
+    if type(x) == "function" then x = x() end
     moments[#moments + 1] = options.argument("rbpf", name, x, "tensor")
   end
   local mean, cov = moments[1], moments[2]
@@ -50,13 +48,9 @@ end
 -- it. Without (conditioning = "published") x_{t-1} keeps its moments.
 local function condition(self, view, s)
   local link = view.link
-  if not link or self.conditioning == "published" then
-    return view.mean, view.cov, nil
-  end
+  if not link or self.conditioning == "published" then return view.mean, view.cov, nil end
   local mean, cov, log_prob = core.kalman_update(view.mean, view.cov, s, link.matrix, link.offset, link.cov)
-  if not mean then
-    core.error("rbpf: conditioning on s: " .. cov)
-  end
+  if not mean then core.error("rbpf: conditioning on s: " .. cov) end
   return mean, cov, log_prob
 end
 
@@ -79,9 +73,7 @@ local view_methods = core.namespace("a view", {
     local mean, cov, m = predicted(view.filter, view, s)
     local given = { observed = view.observed or nil }
     local after, after_cov, log_prob = core.kalman_update(mean, cov, view.y, m.c, m.d, m.r, given)
-    if not after then
-      core.error("rbpf: log_likelihood: " .. after_cov)
-    end
+    if not after then core.error("rbpf: log_likelihood: " .. after_cov) end
     return log_prob, after, after_cov
   end,
 })
@@ -279,9 +271,7 @@ end
 
 -- u_t of a list, or of a tensor with time as its first axis.
 local function input_at(inputs, t)
-  if type(inputs) == "userdata" then
-    return inputs:select(1, t)
-  end
+  if type(inputs) == "userdata" then return inputs:select(1, t) end
   return inputs and inputs[t]
 end
 
@@ -399,9 +389,7 @@ end
 --- go_on(f, before): as f:resume, or, where before.weighed holds a machine's weights as they were, to the same bits as
 --- without the break. Internal.
 function rbpf.go_on(self, before)
-  if not before.weighed then
-    return self:resume(before)
-  end
+  if not before.weighed then return self:resume(before) end
   local pass = new_pass(self)
   machine.core_of(pass.machine):restore(before.weighed)
   pass.state, pass.resumed, self.pass = before, true, pass
