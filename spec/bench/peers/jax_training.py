@@ -342,7 +342,20 @@ STEPS = {
     "bayesian_weights": ("Bayesian 784-400-10, weights", lambda: estimated("weights"), True),
     "bayesian_flipout": ("Bayesian 784-400-10, flipout", lambda: estimated("flipout"), True),
 }
-OTHERS = {"per_example": ("per-example gradients", per_example), "gaussian_process": ("L-BFGS on a GP", gaussian_process)}
+
+
+def product():
+    """Shows whether the processor level that was asked for is kept: a product of 768 x 768."""
+    x = jax.random.normal(KEY, (768, 768))
+    multiplied = jax.jit(jnp.matmul)
+    return lambda: jax.block_until_ready(multiplied(x, x))
+
+
+OTHERS = {
+    "product": ("product 768", product),
+    "per_example": ("per-example gradients", per_example),
+    "gaussian_process": ("L-BFGS on a GP", gaussian_process),
+}
 
 for name, (key, make, draws) in STEPS.items():
     if clock.wanted(name):

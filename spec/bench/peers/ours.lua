@@ -69,8 +69,8 @@ local function measure_rows(file, names)
 end
 
 function groups.training()
-  measure_rows("training", {"small", "deep", "bayesian", "classifier", "wide_classifier", "vae", "iwae", "gru",
-    "gru128", "lstm128", "attention", "lenet", "lenet_moments", "bayesian_local", "bayesian_weights",
+  measure_rows("training", {"product", "small", "deep", "bayesian", "classifier", "wide_classifier", "vae", "iwae",
+    "gru", "gru128", "lstm128", "attention", "lenet", "lenet_moments", "bayesian_local", "bayesian_weights",
     "bayesian_flipout", "per_example", "gaussian_process"})
 end
 

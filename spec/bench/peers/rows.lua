@@ -25,6 +25,7 @@ local dense = products(100, {{784, 400}, {400, 10}}, true)
 local encoder, decoder = {{784, 200}, {200, 200}, {200, 80}}, {{40, 200}, {200, 200}, {200, 784}}
 
 for _, r in ipairs{
+  {"product 768", "product of 768 x 768", nil, 2 * 768 ^ 3},
   {"1-50-1", "1-50-1, batch 32, Adam", 3, products(32, {{1, 50}, {50, 1}}, true)},
   {"64-64-64-1", "64-64-64-1, batch 32, Adam", 3, products(32, {{64, 64}, {64, 64}, {64, 1}}, true)},
   {"Bayesian 13-50-1", "Bayesian 13-50-1, batch 32, Adam", 3, 2 * products(32, {{13, 50}, {50, 1}}, true)},

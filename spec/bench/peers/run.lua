@@ -145,6 +145,26 @@ local function least_of(of, pattern)
   return least
 end
 
+-- Peers whose product is faster than the level's multiply-adds: they do not keep to it (level.lua).
+local function beyond_level(found)
+  local list, of = {}, found.figures["product 768"] or {}
+  for _, name in ipairs(PEERS) do
+    if of[name] and 2 * 768 ^ 3 / of[name] > 1.05 * found.rate["multiply-add"].float32 then
+      list[name] = 2 * 768 ^ 3 / of[name]
+    end
+  end
+  return list
+end
+
+-- The figures that a row is judged by: without peers beyond the level where products are what it takes.
+local function comparable(row, of, found)
+  local kept = {}
+  for who, seconds in pairs(of) do
+    if row.rate ~= "product" or not found.beyond[who] then kept[who] = seconds end
+  end
+  return kept
+end
+
 local function best_peer(of)
   local best, who
   for _, name in ipairs(PEERS) do
@@ -178,6 +198,10 @@ local function heading(found)
     .. "MiB %.0f, %.0f, %.0f GB/s"):format(found.level.title, rate.product.float32 / 1e9, rate.product.float64 / 1e9,
     rate["multiply-add"].float32 / 1e9, rate["multiply-add"].float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9,
     rate.copy[3] / 1e9))
+  for who, speed in pairs(found.beyond) do
+    print(("%s's products run at %.0f GFLOP/s, beyond this level: not compared where they matter"):format(who,
+      speed / 1e9))
+  end
   print(form:format("*: Pyro's, NumPyro's where models are", "", "eager", "replayed", "PyTorch*", "JAX*", "BlackJAX",
     "Stan", "nutpie", "stanli", "particles", "limit", "best peer/ours", "/limit", "must", ""))
 end
@@ -197,6 +221,7 @@ end
 local function line_of(row, of, found)
   local scale, in_units = SCALES[row.unit] / (row.per or 1), {}
   for who, seconds in pairs(of) do in_units[who] = seconds * scale end
+  of = comparable(row, of, found)
   local limit, ours, best, who = limit_of(row, found), ours_of(row, of), best_peer(of)
   in_units.limit = limit and limit * scale
   if ours == math.huge then best = nil end -- we have no figure: nothing to compare
@@ -246,6 +271,7 @@ local levels, peers = level.list(build), versions()
 print(("processor: %s   %s   one thread each   peers: %s"):format(cpu, os.date "%Y-%m-%d", peers))
 for k, at in ipairs(levels) do
   local found = measure(at, asked, k == 1)
+  found.beyond = beyond_level(found)
   if next(found.figures) then heading(found) end
   for _, row in ipairs(require "rows".fixed) do
     if found.figures[row.key] then line_of(row, found.figures[row.key], found) end

@@ -220,4 +220,11 @@ function training.gaussian_process()
     replayed = function() minimise(compiled) end}
 end
 
+--- A product of 768 x 768, which a peer that keeps to the processor level cannot take faster than multiply-adds.
+function training.product()
+  local x = pn.randn({768, 768}, o)
+  local function square(of) return of:matmul(of) end
+  return {"product 768", tensors = {x}, run = square, replayed = pn.compile(square)}
+end
+
 return training
