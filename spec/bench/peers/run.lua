@@ -11,7 +11,7 @@ local build = os.getenv "BUILD" or "build"
 local lua = os.getenv "LUA" or "lua5.4"
 local here = "spec/bench/peers/"
 package.path = here .. "?.lua;" .. package.path
-local level = require "level"
+local level, page = require "level", require "page"
 
 local PATIENCE = 1800 -- seconds for one program of a peer; XLA has been seen to stop for good on one thread
 local LEVELLED = {training = true, elementwise = true, kalman = true}
@@ -80,13 +80,14 @@ end
 -- figures[key][who] = seconds, of all groups that were asked for at one level.
 local function measure(at, asked, first)
   local settings = "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH= " .. level.settings(at)
-  local found = {level = at, rate = limits(settings), figures = {}}
+  local found = {level = at, rate = limits(settings), figures = {}, worst = {}}
   local function take(command, name)
     local out, ok = shell(settings .. pinned .. command)
     for key, who, value in out:gmatch "([^\t\n]+)\t([^\t\n]+)\t([^\t\n]+)" do
-      local of = found.figures[key] or {}
-      found.figures[key] = of
+      local of, worst = found.figures[key] or {}, found.worst[key] or {}
+      found.figures[key], found.worst[key] = of, worst
       of[who] = math.min(of[who] or math.huge, tonumber(value))
+      worst[who] = math.max(worst[who] or 0, tonumber(value))
     end
     if not ok then missing[#missing + 1] = ("%s (%s)"):format(name, at.title) end
   end
@@ -134,6 +135,15 @@ local function ours_of(row, of)
   if row.which == "replayed" then return replayed or eager end
   if row.which == "both" and eager and replayed then return math.max(eager, replayed) end
   return math.min(eager or math.huge, replayed or math.huge)
+end
+
+-- By how much of it the figure that the row is judged by differed between turns.
+local function spread_of(row, of, worst)
+  local widest = 0
+  for _, who in ipairs{"eager", "replayed"} do
+    if of[who] and of[who] == ours_of(row, of) then widest = worst[who] / of[who] - 1 end
+  end
+  return widest
 end
 
 -- The least figure of the ways in which one peer was run.
@@ -189,21 +199,21 @@ local function judge(row, of, ours, best, limit)
   return verdict or "", table.concat(asked, ", ")
 end
 
-local form = "%-46s %2s %9s %9s %9s %9s %9s %9s %9s %9s %9s %8s  %-15s %7s  %-22s %s"
+local form = "%-46s %2s %9s %9s %6s %9s %9s %9s %9s %9s %9s %9s %8s  %-15s %7s  %-22s %s"
 
 local function heading(found)
   local rate = found.rate
   print()
-  print(("level %s: products %.0f / %.0f GFLOP/s (float32 / float64), multiply-adds %.0f / %.0f, copies of 0.5, 8, 64 "
-    .. "MiB %.0f, %.0f, %.0f GB/s"):format(found.level.title, rate.product.float32 / 1e9, rate.product.float64 / 1e9,
-    rate["multiply-add"].float32 / 1e9, rate["multiply-add"].float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9,
+  print(("level %s (BLAS: %s): products %.0f / %.0f GFLOP/s (float32 / float64), multiply-adds %.0f / %.0f, copies of "
+    .. "0.5, 8, 64 MiB %.0f, %.0f, %.0f GB/s"):format(found.level.title, found.level.blas,
+    rate.product.float32 / 1e9, rate.product.float64 / 1e9, rate["multiply-add"].float32 / 1e9, rate["multiply-add"].float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9,
     rate.copy[3] / 1e9))
   for who, speed in pairs(found.beyond) do
     print(("%s's products run at %.0f GFLOP/s, beyond this level: not compared where they matter"):format(who,
       speed / 1e9))
   end
-  print(form:format("*: Pyro's, NumPyro's where models are", "", "eager", "replayed", "PyTorch*", "JAX*", "BlackJAX",
-    "Stan", "nutpie", "stanli", "particles", "limit", "best peer/ours", "/limit", "must", ""))
+  print(form:format("*: Pyro's, NumPyro's where models are", "", "eager", "replayed", "spread", "PyTorch*", "JAX*",
+    "BlackJAX", "Stan", "nutpie", "stanli", "particles", "limit", "best peer/ours", "/limit", "must", ""))
 end
 
 local judged, behind, lines, tallies = 0, {}, {}, {}
@@ -221,6 +231,7 @@ end
 local function line_of(row, of, found)
   local scale, in_units = SCALES[row.unit] / (row.per or 1), {}
   for who, seconds in pairs(of) do in_units[who] = seconds * scale end
+  local spread = spread_of(row, of, found.worst[row.key])
   of = comparable(row, of, found)
   local limit, ours, best, who = limit_of(row, found), ours_of(row, of), best_peer(of)
   in_units.limit = limit and limit * scale
@@ -230,8 +241,8 @@ local function line_of(row, of, found)
   judged = judged + (verdict ~= "" and 1 or 0)
   if verdict == "BEHIND" then behind[#behind + 1] = ("%s (%s)"):format(row.title, found.level.title) end
   print(form:format(row.title, row.unit, text(in_units.eager), text(in_units.replayed),
-    text(in_units.PyTorch or in_units.Pyro), text(in_units.JAX or in_units.NumPyro), text(in_units.BlackJAX),
-    text(in_units.Stan), text(least_of(in_units, "^nutpie")), text(least_of(in_units, "^stanli")),
+    ("%.0f %%"):format(100 * spread), text(in_units.PyTorch or in_units.Pyro),
+    text(in_units.JAX or in_units.NumPyro), text(in_units.BlackJAX), text(in_units.Stan), text(least_of(in_units, "^nutpie")), text(least_of(in_units, "^stanli")),
     text(in_units.particles), text(in_units.limit),
     best and ("%.2f %s"):format(best / ours, who) or "", limit and ("%.2f"):format(ours / limit) or "-", must, verdict))
   local fields = {('"row": %s, "level": %s, "unit": %s'):format(json(row.title), json(found.level.name),
@@ -242,12 +253,14 @@ local function line_of(row, of, found)
   field("eager", in_units.eager)
   field("replayed", in_units.replayed)
   for _, name in ipairs(PEERS) do field(name, in_units[name]) end
+  field("spread", spread)
   field("limit", in_units.limit)
   field("best peer to ours", best and best / ours)
   field("ours to limit", limit and ours / limit)
   field("must", must)
   field("verdict", verdict)
   lines[#lines + 1] = "    {" .. table.concat(fields, ", ") .. "}"
+  if best or limit then page.add(row.title, found.level.title, best and best / ours, who, limit and ours / limit) end
 end
 
 local function versions()
@@ -268,6 +281,8 @@ local asked = #arg > 0 and arg or GROUPS
 for _, one in ipairs(asked) do split(one) end
 local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
 local levels, peers = level.list(build), versions()
+local function load() return shell "cut -d' ' -f1-3 /proc/loadavg 2>/dev/null":gsub("%s+$", "") end
+local load_before = load()
 print(("processor: %s   %s   one thread each   peers: %s"):format(cpu, os.date "%Y-%m-%d", peers))
 for k, at in ipairs(levels) do
   local found = measure(at, asked, k == 1)
@@ -284,6 +299,8 @@ for _, kind in ipairs(tallies) do
   print(("ahead of the best peer in %d of %d posteriors: %s"):format(tallies[kind].ahead, tallies[kind].of, kind))
 end
 for _, name in ipairs(missing) do print(name .. ": stopped early or failed") end
+print(("load of the machine before and after (1, 5, 15 minutes; 1 is this run): %s and %s"):format(load_before, load()))
+page.write(build .. "/bench-peers.md")
 
 local file = assert(io.open(build .. "/bench-peers.json", "w"))
 file:write(('{\n  "processor": %s,\n  "date": %s,\n  "peers": %s,\n  "rows": [\n'):format(json(cpu),
