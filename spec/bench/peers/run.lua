@@ -206,8 +206,8 @@ local function heading(found)
   print()
   print(("level %s (BLAS: %s): products %.0f / %.0f GFLOP/s (float32 / float64), multiply-adds %.0f / %.0f, copies of "
     .. "0.5, 8, 64 MiB %.0f, %.0f, %.0f GB/s"):format(found.level.title, found.level.blas,
-    rate.product.float32 / 1e9, rate.product.float64 / 1e9, rate["multiply-add"].float32 / 1e9, rate["multiply-add"].float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9,
-    rate.copy[3] / 1e9))
+    rate.product.float32 / 1e9, rate.product.float64 / 1e9, rate["multiply-add"].float32 / 1e9,
+    rate["multiply-add"].float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9, rate.copy[3] / 1e9))
   for who, speed in pairs(found.beyond) do
     print(("%s's products run at %.0f GFLOP/s, beyond this level: not compared where they matter"):format(who,
       speed / 1e9))
@@ -242,7 +242,8 @@ local function line_of(row, of, found)
   if verdict == "BEHIND" then behind[#behind + 1] = ("%s (%s)"):format(row.title, found.level.title) end
   print(form:format(row.title, row.unit, text(in_units.eager), text(in_units.replayed),
     ("%.0f %%"):format(100 * spread), text(in_units.PyTorch or in_units.Pyro),
-    text(in_units.JAX or in_units.NumPyro), text(in_units.BlackJAX), text(in_units.Stan), text(least_of(in_units, "^nutpie")), text(least_of(in_units, "^stanli")),
+    text(in_units.JAX or in_units.NumPyro), text(in_units.BlackJAX), text(in_units.Stan),
+    text(least_of(in_units, "^nutpie")), text(least_of(in_units, "^stanli")),
     text(in_units.particles), text(in_units.limit),
     best and ("%.2f %s"):format(best / ours, who) or "", limit and ("%.2f"):format(ours / limit) or "-", must, verdict))
   local fields = {('"row": %s, "level": %s, "unit": %s'):format(json(row.title), json(found.level.name),
