@@ -35,13 +35,15 @@ pn_status pni_chain_evaluate(pni_chain *h, pni_point *p) {
 }
 
 double pni_chain_uniform(pni_chain *h) {
-  enum { AHEAD = sizeof h->uniform / sizeof *h->uniform };
-  if (h->left == 0) {
-    pni_fill_uniform_f64(h->rng.key, h->rng.position, 0, AHEAD, h->uniform);
-    h->rng.position += pni_fill_positions(PNI_FILL_UNIFORM_F64, AHEAD);
-    h->left = AHEAD;
+  enum { AHEAD = sizeof h->uniform / sizeof *h->uniform, BATCH = 8 };
+  if (h->left % BATCH == 0) {
+    if (h->left == 0) {
+      pni_fill_uniform_f64(h->rng.key, h->rng.position, 0, AHEAD, h->uniform);
+      h->left = AHEAD;
+    }
+    h->rng.position += pni_fill_positions(PNI_FILL_UNIFORM_F64, BATCH);
   }
-  return h->uniform[--h->left];
+  return h->uniform[--h->left ^ (AHEAD - BATCH)];
 }
 
 void pni_chain_refresh(pni_chain *h, double *p) {
