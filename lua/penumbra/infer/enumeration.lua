@@ -163,9 +163,9 @@ local function gather(m, sums)
     local site = m.order[k]
     local lp = site.log_prob
     if lp then
-      if site.enumerated and m.labels then
-        local zeros = m.labels[site.name] or core.param(core.zeros(site.value:shape(), { dtype = lp:dtype() }))
-        m.labels[site.name] = zeros
+      if site.enumerated and m.how.labels then
+        local zeros = m.how.labels[site.name] or core.param(core.zeros(site.value:shape(), { dtype = lp:dtype() }))
+        m.how.labels[site.name] = zeros
         lp = lp + zeros
       end
       sums.factors[#sums.factors + 1] = { log_prob = lp, plates = site.plates, depth = #site.plates, scale = site.scale,

@@ -15,10 +15,10 @@ local objective = {}
 -- ---- the bound of a guide of one's own ----
 
 -- What the guide has drawn for a latent variable of the model.
-local function drawn_value(g, site)
-  local drawn = g.sites[site.name]
-  if drawn and not drawn.observed then
-    return drawn.value
+local function drawn_value(drawn, site)
+  local own = drawn[site.name]
+  if own and not own.observed then
+    return own.value
   elseif site.enumerable then
     return site.dist:sample()
   end
@@ -26,14 +26,28 @@ local function drawn_value(g, site)
     site.where ~= "" and " at " .. site.where or ""))
 end
 
---- One run of guide and model.
-function objective.run_pair(self, how)
-  local g = model.run(self.guide, self.args, { particles = how.particles, most = how.most, check = how.check,
-    locate = how.locate, indices = how.indices, whole = how.whole, detached = how.detached, unscored = how.unscored })
-  local m = model.run(self.model, self.args, { particles = how.particles, most = how.most, indices = g.indices,
-    whole = how.whole, check = how.check, finite = how.finite, locate = how.locate, enumerate = how.enumerate,
-    unscored = how.unscored,
-    value = function(_, site) return drawn_value(g, site) end })
+--- How guide and model are run together: how.guide and how.model, what trace.run takes, of what is said of both.
+function objective.how(given)
+  local how = { path = given.path, particles = given.particles, most = given.most }
+  for _, name in ipairs { "guide", "model" } do
+    how[name] = { particles = given.particles, most = given.most, whole = given.whole, check = given.check,
+      locate = given.locate, unscored = given.unscored }
+  end
+  local guide, of_model = how.guide, how.model
+  guide.detached = given.detached
+  of_model.finite, of_model.enumerate = given.finite, given.enumerate
+  of_model.value = function(_, site) return drawn_value(of_model.drawn, site) end
+  return how
+end
+
+--- One run of guide and model; indices: rows of plates by name.
+function objective.run_pair(self, how, indices)
+  local of_guide, of_model = how.guide, how.model
+  of_guide.indices = indices
+  local g = model.run(self.guide, self.args, of_guide)
+  of_model.indices, of_model.drawn = g.indices, g.sites
+  local m = model.run(self.model, self.args, of_model)
+  of_model.drawn = nil
   return g, m
 end
 
@@ -55,11 +69,13 @@ local NONE = {}
 
 -- E_q[log q] - E_q[log p] by sites: with closed forms where they exist, from one draw elsewhere. Also the log density
 -- of the draws that have no path, and the rows of plates that were taken.
-local function cost(self, how)
-  local g, m = objective.run_pair(self, how)
+local function cost(self, how, indices)
+  local g, m = objective.run_pair(self, how, indices)
   local sum, score
   local closed = not m.enumerated and self.closed or NONE
-  for _, site in ipairs(g.order) do
+  local order = g.order
+  for k = 1, #order do
+    local site = order[k]
     local p, q = closed[site.name] and m.sites[site.name], site.log_prob
     local t = p and p.dist and total(g, site, dist.kl(site.dist, p.dist)) or q and total(g, site, q)
     if t then
@@ -74,22 +90,15 @@ local function cost(self, how)
     local t = m:log_density()
     return sum and sum - t or -t, score, g.indices
   end
-  for _, site in ipairs(m.order) do
+  order = m.order
+  for k = 1, #order do
+    local site = order[k]
     if site.log_prob and not (closed[site.name] and g.sites[site.name]) then
       local t = total(m, site, site.log_prob)
       sum = sum and sum - t or -t
     end
   end
   return sum, score, g.indices
-end
-
--- how, with the same rows of plates for all further particles of a step.
-local function on_rows(how, indices)
-  local same = { indices = indices }
-  for key, value in pairs(how) do
-    same[key] = value
-  end
-  return same
 end
 
 --- The negative evidence lower bound of guide and model: the mean over particles, whose gradient has the terms of the
@@ -99,9 +108,8 @@ function objective.negative_elbo(self, how)
   local n = self.particles
   if not how.particles and n > 1 then
     local list, score_list = { costs }, { scores }
-    how = on_rows(how, indices)
     for k = 2, n do
-      list[k], score_list[k] = cost(self, how)
+      list[k], score_list[k] = cost(self, how, indices) -- the same rows for all particles of a step
     end
     costs, scores = core.stack(list, 1), scores and core.stack(score_list, 1)
   end
@@ -150,12 +158,12 @@ end
 
 --- The terms of one run: log_p and log_q, [B] or [K, B]. With how.path also log_q and log_p of the same draws held
 --- fixed, to which the parameters' own gradients belong.
-function objective.densities(self, how)
-  local g, m = objective.run_pair(self, how)
+function objective.densities(self, how, indices)
+  local g, m = objective.run_pair(self, how, indices)
   local terms = { log_p = by_rows(self, m, how), log_q = by_rows(self, g, how), indices = g.indices }
   if how.path then
-    local fixed = { particles = how.particles, most = how.most, indices = g.indices, whole = how.whole,
-      enumerate = how.enumerate, value = constants(g) }
+    local fixed = { particles = how.particles, most = how.most, indices = g.indices, whole = how.model.whole,
+      enumerate = how.model.enumerate, value = constants(g) }
     terms.fixed_q = by_rows(self, model.run(self.guide, self.args, fixed), how)
     terms.fixed_p = how.path == "weighted" and by_rows(self, model.run(self.model, self.args, fixed), how) or nil
   end
@@ -178,8 +186,7 @@ local function stacked(self, how)
   end
   local rows = {}
   for k = 1, self.particles do
-    rows[k] = objective.densities(self, how)
-    how = k == 1 and on_rows(how, rows[1].indices) or how
+    rows[k] = objective.densities(self, how, k > 1 and rows[1].indices or nil)
   end
   local terms = {}
   for _, name in ipairs(TERMS) do
@@ -358,8 +365,8 @@ end
 
 -- A run with particles side by side, whose failure tells what they look like.
 local function try_vectorised(self, how)
-  local ok, message = pcall(recording.off, objective.run_pair, self, { particles = how.particles, most = how.most,
-    locate = true })
+  local ok, message = pcall(recording.off, objective.run_pair, self, objective.how { particles = how.particles,
+    most = how.most, locate = true })
   if not ok then
     error(("%s (with vectorised = true the values of latent variables have %d particles along an axis left of the "
       .. "plates; axes count best from the end)"):format(tostring(message), how.particles), 0)
@@ -368,7 +375,7 @@ end
 
 --- Runs guide and model once, finds what may go wrong, and says how they are to be run.
 function objective.explore(self)
-  local g, m = objective.run_pair(self, { check = true, finite = true, locate = true })
+  local g, m = objective.run_pair(self, objective.how { check = true, finite = true, locate = true })
   check_pair(g, m)
   find_closed(self, g, m)
   self.most = math.max(g.deepest, m.deepest)
@@ -389,7 +396,7 @@ function objective.explore(self)
   elseif self.enumerates then
     how.enumerate, how.most = true, self.most
   end
-  return how
+  return objective.how(how)
 end
 
 return objective

@@ -20,6 +20,13 @@ local refuse, full_name, add_site, keep_site, within_plates, check_beside_plates
 local sample_options = { enumerate = false, constraint = options.any(false) }
 local NONE = { enumerate = false, constraint = false, batch_size = nil }
 
+-- The value that intervene gives: its density does not count.
+local function set_value(m, site, d, value)
+  site.kind, site.dist, site.value = "intervened", d, value
+  keep_site(m, site)
+  return value
+end
+
 --- A value of the latent variable `name`, whose law is d. Options: enumerate (sum over all values of a discrete
 --- variable), constraint (a set or a bijector onto one, to which d is restricted).
 function recorder:sample(name, d, given)
@@ -27,36 +34,34 @@ function recorder:sample(name, d, given)
   check_distribution("sample", name, d)
   local o = given == nil and NONE or options.check("sample", given, sample_options)
   d = within_plates(self, "sample", name, d)
-  local checked = self.check and not self.strict
+  local how = self.how
+  local checked = how.check and not self.strict
   if checked then
     check_beside_plates(self, "sample", name, d.batch_shape, "batch shape")
   end
-  local changed = self.changed
-  local set = changed and given_value("intervene", self.model.fixed, site)
-  if set then
-    site.kind, site.dist, site.value = "intervened", d, set
-    keep_site(self, site)
-    return set
-  end
-  local seen = changed and given_value("condition", self.model.data, site)
-  if seen then
-    return observed(self, site, d, seen)
-  end
-  if changed and (self.model.hidden[site.base] or self.model.hidden[site.name]) then
-    self.unseen = self.unseen or {}
-    self.unseen[site.base], self.unseen[site.name] = true, true
-    return d:sample()
+  if self.model.changed then
+    local seen = given_value("condition", self.model.data, site)
+    local set = given_value("intervene", self.model.fixed, site)
+    if set then
+      return set_value(self, site, d, set)
+    elseif seen then
+      return observed(self, site, d, seen)
+    elseif self.model.hidden[site.base] or self.model.hidden[site.name] then
+      self.unseen = self.unseen or {}
+      self.unseen[site.base], self.unseen[site.name] = true, true
+      return d:sample()
+    end
   end
   if given ~= nil then
     site.constraint, site.enumerable = o.constraint, o.enumerate
   end
-  if o.enumerate and self.enumerate and not (self.given and self.given[site.name]) then
+  if o.enumerate and how.enumerate and not (how.given and how.given[site.name]) then
     site.dist = d
     site.value, site.axis, site.scored = enumeration.values(self, site, d)
     site.enumerated = true
   else
     site.dist = d
-    site.value = self.value_of(self, site)
+    site.value = how.value and how.value(self, site)
     if not site.value then
       site.dist = with_particles(self, d)
       site.value = draw(self, site, site.dist)
@@ -67,7 +72,7 @@ function recorder:sample(name, d, given)
       .. "%s: each would count more than once", name, shape_text(site.value), shape_text(d.batch_shape),
       shape_text(d.event_shape))
   end
-  if site.score or not (self.unscored and self.unscored[name]) then
+  if site.score or not (how.unscored and how.unscored[name]) then
     site.log_prob = score(self, site, site.dist, site.scored or site.value)
   end
   keep_site(self, site)
@@ -81,15 +86,14 @@ function recorder:observe(name, d, value)
   local site = add_site(self, "observe", name)
   check_distribution("observe", name, d)
   d = within_plates(self, "observe", name, d)
-  local changed = self.changed
-  local set = changed and given_value("intervene", self.model.fixed, site)
-  if set then
-    site.kind, site.dist, site.value = "intervened", d, set
-    keep_site(self, site)
-    return set
+  if self.model.changed then
+    local set = given_value("intervene", self.model.fixed, site)
+    if set then
+      return set_value(self, site, d, set)
+    end
+    value = given_value("condition", self.model.data, site) or value
   end
-  value = changed and given_value("condition", self.model.data, site) or value
-  if self.predict or self.prior and value == nil then
+  if self.how.predict or value == nil and self.how.prior then
     site.dist, site.value, site.predicted = d, d:sample(), true
     keep_site(self, site)
     return site.value
@@ -116,7 +120,7 @@ function recorder:flat(name, set, shape, given)
   local fixed = given_value("intervene", self.model.fixed, site)
   local seen = given_value("condition", self.model.data, site)
   site.kind, site.observed = fixed and "intervened" or "flat", not fixed and seen ~= nil or nil
-  site.value = fixed or seen or self.value_of(self, site)
+  site.value = fixed or seen or self.how.value and self.how.value(self, site)
   if not site.value then
     refuse("flat", "'%s' has no prior from which it could be drawn: give its value by condition, intervene or replay",
       name)
@@ -159,7 +163,7 @@ function recorder:factor(name, log_factor)
   if not core.is_tensor(site.log_prob) then
     refuse("factor", "'%s' needs a tensor or a number, got %s", name, type(log_factor))
   end
-  if self.check and not self.strict then
+  if self.how.check and not self.strict then
     check_beside_plates(self, "factor", name, site.log_prob:shape(), "shape")
   end
   site.log_prob = over_rows(self, site, site.log_prob)
@@ -305,35 +309,34 @@ function recorder:plate(name, size, given, f)
   elseif type(f) ~= "function" then
     refuse("plate", "'%s' needs a function of the rows' indices, got %s", name, type(f))
   end
-  local rows = not self.whole and o.batch_size or size
+  local rows = not self.how.whole and o.batch_size or size
   if o.batch_size and (math.type(o.batch_size) ~= "integer" or o.batch_size < 1 or o.batch_size > size
-    and not self.whole) then
+    and not self.how.whole) then
     refuse("plate", "'%s': batch_size must be a whole number from 1 to its size %d, got %s", name, size,
       tostring(o.batch_size))
   end
   local before, scale = self.plates, self.scale
   local plate = { name = name, size = size, rows = rows, batch = o.batch_size or size }
-  for k, outer in ipairs(before) do
-    if outer.name == name then
+  for k = 1, #before do
+    if before[k].name == name then
       refuse("plate", "'%s' stands within itself (depth %d)", name, k)
     end
   end
-  local depth = #before + 1
+  local depth, sizes = #before + 1, self.plate_sizes or {}
   self.plates = depth == 1 and { plate } or table.move(before, 1, depth - 1, 1, { [depth] = plate })
   self.scale = scale * (size / rows)
   self.deepest = math.max(self.deepest, depth)
-  local known = self.plate_sizes[name]
-  if known and known ~= size then
-    refuse("plate", "'%s' has size %d here and %d elsewhere", name, size, known)
+  if (sizes[name] or size) ~= size then
+    refuse("plate", "'%s' has size %d here and %d elsewhere", name, size, sizes[name])
   end
-  self.plate_sizes[name] = size
+  sizes[name], self.plate_sizes = size, sizes
   return leave_plate(self, before, scale, f(indices_of(self, plate)))
 end
 
 -- The body of a loop over time, called for any t: sites in it are "x[t]", within the loops around it.
 local function turn_of(m, f)
   local step, time = m.step, m.time
-  local before = m.enumerate and enumeration.begin_scan(m)
+  local before = m.how.enumerate and enumeration.begin_scan(m)
   return function(carry, t)
     m.step = ("%s[%d]"):format(step, t)
     m.time = table.move(time or {}, 1, time and #time or 0, 1, {})
@@ -376,8 +379,8 @@ function recorder:scan(name, steps, carry, f)
     refuse("scan", "'%s' needs a function (carry, t), got %s", name, type(f))
   end
   local turn = turn_of(self, f)
-  if self.drive and not self.time then
-    return self.drive(self, name, steps, carry, turn)
+  if self.how.drive and not self.time then
+    return self.how.drive(self, name, steps, carry, turn)
   end
   for t = 1, steps do
     carry = turn(carry, t)
@@ -388,10 +391,8 @@ end
 
 -- What a run has where nothing else is said of it. It stands beside the methods and not in each run, of which there is
 -- one for guide and model at every step of pn.svi: a table of few fields is made in less time.
-local DEFAULTS = { scale = 1, step = "", time = false, particles = false, most = math.huge, strict = false,
-  enumerate = false, predict = false, prior = false, whole = false, detached = false, labels = false, sums = false,
-  turns = false, log_det = false, enumerated = false, enumerates = false, axis_sizes = false, unseen = false,
-  unscored = false, given = false, check = false, finite = false, locate = false, drive = false }
+local DEFAULTS = { particles = false, most = math.huge, sums = false, turns = false, log_det = false,
+  enumerated = false, enumerates = false, axis_sizes = false, unseen = false }
 
 -- The methods and the defaults, for the __index of what has both.
 local function with_defaults(methods)

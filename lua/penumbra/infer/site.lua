@@ -15,7 +15,7 @@ local function full_name(m, kind, name)
   if type(name) ~= "string" or name == "" then
     refuse(kind, "the first argument must be the site's name, a string, got %s", type(name))
   end
-  return name .. m.step
+  return m.step == "" and name or name .. m.step
 end
 
 local function add_site(m, kind, name)
@@ -25,10 +25,10 @@ local function add_site(m, kind, name)
     refuse(kind, "there is a site '%s' already%s: each needs a name of its own (in a loop over time use m:scan)", full,
       old.where ~= "" and ", at " .. old.where or "")
   end
-  local where = m.locate and core.script_line() or ""
+  local where = m.how.locate and core.script_line() or ""
   if kind == "sample" or kind == "observe" then -- (with room for what is said later)
     return { kind = kind, name = full, base = name, time = m.time, scale = m.scale, plates = m.plates, where = where,
-      value = nil, dist = nil, log_prob = nil, observed = nil, score = nil }
+      value = nil, dist = nil }
   end
   return { kind = kind, name = full, base = name, time = m.time, scale = m.scale, plates = m.plates, where = where,
     value = nil }
@@ -160,7 +160,7 @@ end
 
 -- Draws are reparametrised where that is possible; what a first run found is remembered for those that are captured.
 local function draw(m, site, d)
-  if m.detached then
+  if m.how.detached then
     site.score = true
     return d:sample()
   end
@@ -263,9 +263,10 @@ local function observed(m, site, d, value)
   elseif not core.is_tensor(value) then
     refuse("observe", "'%s' needs a value (a tensor, number or list), got %s", site.name, type(value))
   end
-  if m.check then
+  local how = m.how
+  if how.check then
     check_observed(site, d, value)
-    if m.finite and d.name ~= "masked" then
+    if how.finite and d.name ~= "masked" then
       check_finite(site, value)
     end
     if not m.strict and not given_as_number then

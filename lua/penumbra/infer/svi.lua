@@ -201,7 +201,7 @@ local function each_weight(self, n, take)
     end
     return take(self.guide:log_weights(n))
   end
-  local how = { enumerate = self.enumerates, most = self.enumerates and self.most or nil, whole = true }
+  local how = objective.how { enumerate = self.enumerates, most = self.enumerates and self.most or nil, whole = true }
   local function weights()
     local t = objective.densities(self, how)
     return (t.log_p - t.log_q):detach():unsqueeze(1)

@@ -74,9 +74,7 @@ end
 
 -- ---- runs ----
 
-local function no_value() end
-
-local SELDOM = { "enumerate", "predict", "prior", "detached", "labels", "unscored", "given", "drive" }
+local NO_PLATES = {}
 
 -- What condition, intervene and block name must be there.
 local function check_named(self, m)
@@ -112,20 +110,11 @@ end
 --- and gives the last carry. Internal.
 function run.run(self, args, how)
   how = how or {}
-  -- (lists with room for some sites; what is absent has its default)
-  local m = setmetatable({ model = self, sites = { a = nil, b = nil, c = nil, d = nil }, order = { nil, nil, nil, nil },
-    plates = {}, scale = 1, deepest = 0, plate_sizes = {}, indices = how.indices or {}, changed = self.changed,
-    value_of = how.value or no_value, particles = how.particles, most = how.most, check = how.check,
-    finite = how.finite, locate = how.locate, whole = how.whole }, recorder.methods)
-  if how.enumerate or how.predict or how.prior or how.detached or how.labels or how.unscored or how.given
-    or how.drive then
-    for _, name in ipairs(SELDOM) do
-      m[name] = how[name] or nil
-    end
-  end
-  if how.particles ~= nil or how.enumerate then
-    m.strict = true
-  end
+  -- (lists with room for some sites; what many sites ask stands in m itself, where it is found sooner)
+  local m = setmetatable({ model = self, how = how, sites = { a = nil, b = nil, c = nil, d = nil },
+    order = { nil, nil, nil, nil }, indices = how.indices or {}, strict = how.particles ~= nil or how.enumerate or false,
+    step = "", time = false, scale = 1, plates = NO_PLATES, plate_sizes = false, deepest = 0,
+    particles = how.particles, most = how.most }, recorder.methods)
   self.body(m, table.unpack(args, 1, args.n or #args))
   if how.check then
     check_named(self, m)

@@ -278,7 +278,7 @@ end
 local function parameters_of(self)
   local body, alone = self.model.body, self.model:intervene(self.of_state)
   alone.body = function(m, ...)
-    m.drive = function(_, _, _, carry) return carry end
+    m.how.drive = function(_, _, _, carry) return carry end
     return body(m, ...)
   end
   return alone

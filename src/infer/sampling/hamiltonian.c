@@ -35,13 +35,15 @@ pn_status pni_chain_evaluate(pni_chain *h, pni_point *p) {
 }
 
 double pni_chain_uniform(pni_chain *h) {
-  enum { AHEAD = sizeof h->uniform / sizeof *h->uniform };
-  if (h->left == 0) {
-    pni_fill_uniform_f64(h->rng.key, h->rng.position, 0, AHEAD, h->uniform);
-    h->rng.position += pni_fill_positions(PNI_FILL_UNIFORM_F64, AHEAD);
-    h->left = AHEAD;
+  enum { AHEAD = sizeof h->uniform / sizeof *h->uniform, BATCH = 8 };
+  if (h->left % BATCH == 0) {
+    if (h->left == 0) {
+      pni_fill_uniform_f64(h->rng.key, h->rng.position, 0, AHEAD, h->uniform);
+      h->left = AHEAD;
+    }
+    h->rng.position += pni_fill_positions(PNI_FILL_UNIFORM_F64, BATCH);
   }
-  return h->uniform[--h->left];
+  return h->uniform[--h->left ^ (AHEAD - BATCH)];
 }
 
 void pni_chain_refresh(pni_chain *h, double *p) {
@@ -51,12 +53,17 @@ void pni_chain_refresh(pni_chain *h, double *p) {
   pni_metric_colour(&h->metric, p);
 }
 
+/* y += a x */
+static void add_scaled(int64_t n, double a, const double *restrict x, double *restrict y) {
+  for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
 pn_status pni_chain_leapfrog(pni_chain *h, pni_point *p, double step, double *velocity) {
   int64_t n = h->metric.n;
-  for (int64_t i = 0; i < n; i++) p->p[i] += step / 2 * p->gradient[i];
+  add_scaled(n, step / 2, p->gradient, p->p);
   pni_metric_velocity(&h->metric, p->p, velocity);
-  for (int64_t i = 0; i < n; i++) p->z[i] += step * velocity[i];
+  add_scaled(n, step, velocity, p->z);
   if (pni_chain_evaluate(h, p)) return h->status;
-  for (int64_t i = 0; i < n; i++) p->p[i] += step / 2 * p->gradient[i];
+  add_scaled(n, step / 2, p->gradient, p->p);
   return PN_OK;
 }

@@ -46,7 +46,7 @@ typedef struct pni_chain {
   pn_context *c; /* a child of the sampler's */
   pni_density density;
   pni_philox rng;
-  double uniform[8]; /* drawn ahead within a transition */
+  double uniform[32]; /* made ahead within a transition, in batches that the generator counts as they are begun */
   int left;          /* of them */
   pni_metric metric;
   pni_point at;      /* where the chain stands (its p has no meaning) */

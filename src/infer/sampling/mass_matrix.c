@@ -48,6 +48,11 @@ void pni_metric_set_diagonal(pni_metric *m, const double *inverse) {
   }
 }
 
+/* out = s x */
+static void scaled(int64_t n, const double *restrict s, const double *restrict x, double *restrict out) {
+  for (int64_t i = 0; i < n; i++) out[i] = s[i] * x[i];
+}
+
 /* x = (I + U^T (L^power - I) U) x */
 static void stretch(const pni_metric *m, double power, double *x) {
   double *part = m->scratch + m->n;
@@ -61,11 +66,11 @@ void pni_metric_velocity(const pni_metric *m, const double *p, double *out) {
   if (m->kind == PN_METRIC_DENSE) {
     cblas_dsymv(CblasRowMajor, CblasLower, (int)m->n, 1, m->inverse, (int)m->n, p, 1, 0, out, 1);
   } else if (m->kind == PN_METRIC_LOW_RANK && m->rank) {
-    for (int64_t i = 0; i < m->n; i++) m->scratch[i] = m->scale[i] * p[i];
+    scaled(m->n, m->scale, p, m->scratch);
     stretch(m, 1, m->scratch);
-    for (int64_t i = 0; i < m->n; i++) out[i] = m->scale[i] * m->scratch[i];
+    scaled(m->n, m->scale, m->scratch, out);
   } else {
-    for (int64_t i = 0; i < m->n; i++) out[i] = m->inverse[i] * p[i];
+    scaled(m->n, m->inverse, p, out);
   }
 }
 

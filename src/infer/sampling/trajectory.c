@@ -13,25 +13,33 @@
 static const double DIVERGENT = 1000;
 
 /* A part of a trajectory, in the order in which it was run: its first and last momenta p and velocities v = M^-1 p, the
- * sum of its momenta, the log of its weight, and the point it proposes. */
+ * sum of its momenta, its weight, and the point it proposes. In a part of one point the first are the last and the sum;
+ * those of a longer one stand in `own`. */
 typedef struct {
-  double *p_first, *v_first, *p_last, *v_last, *rho;
-  double log_weight;
+  double *p_first, *v_first, *p_last, *v_last, *rho, *own[3];
+  double weight;
   pni_point proposal;
 } part;
 
-enum { PART_ARRAYS = 7 };
+/* An end of the whole trajectory: the point that moves, and the momentum and velocity where it stands. */
+typedef struct {
+  pni_point at;
+  double *p, *v, *own[2];
+} end;
+
+enum { PART_ARRAYS = 7, OTHER_ARRAYS = 13 };
 
 typedef struct {
   pni_chain *h;
+  pni_point *at; /* the moving end */
   double start_energy, sum_accept, sum_symmetric, direction;
   pni_transition *t;
   double *free; /* what is left of work */
   double *scratch;
 } run;
 
-/* A part a level and one for the whole; two ends of four arrays, five arrays more. */
-int64_t pni_trajectory_room(int64_t n, int max_depth) { return pni_times(n, PART_ARRAYS * (max_depth + 1) + 13); }
+/* A part a level; three arrays of the whole, three of the start, seven of the ends. */
+int64_t pni_trajectory_room(int64_t n, int max_depth) { return pni_times(n, PART_ARRAYS * max_depth + OTHER_ARRAYS); }
 
 static double *take(run *r) {
   double *a = r->free;
@@ -40,15 +48,9 @@ static double *take(run *r) {
 }
 
 static part new_part(run *r) {
-  part s = {take(r), take(r), take(r), take(r), take(r), -INFINITY, {NULL, NULL, NULL, 0}};
-  s.proposal.z = take(r);
-  s.proposal.gradient = take(r);
+  part s = {.p_first = take(r), .v_first = take(r), .own = {take(r), take(r), take(r)}};
+  s.proposal = (pni_point){.z = take(r), .gradient = take(r)};
   return s;
-}
-
-static double log_add(double a, double b) {
-  double high = a > b ? a : b, low = a > b ? b : a;
-  return high == -INFINITY ? high : high + log1p(exp(low - high));
 }
 
 static void copy(const run *r, double *to, const double *from) {
@@ -61,125 +63,114 @@ static void copy_point(const run *r, pni_point *to, const pni_point *from) {
   to->log_density = from->log_density;
 }
 
-/* Do first and last still move apart, rho being `a` (+ `b`)? */
-static bool apart(const run *r, const double *v_first, const double *v_last, const double *a, const double *b) {
-  double first = 0, last = 0;
+/* b joins a, which comes before it: do the ends of the whole move apart, those of a and the first of b, and those of b
+ * and the last of a? */
+static bool join(const run *r, part *a, const part *b) {
+  double first = 0, last = 0, head_first = 0, head_last = 0, tail_first = 0, tail_last = 0;
+  double *rho = a->own[0], *p_last = a->own[1], *v_last = a->own[2];
   for (int64_t i = 0; i < r->h->metric.n; i++) {
-    double rho = b ? a[i] + b[i] : a[i];
-    first += v_first[i] * rho;
-    last += v_last[i] * rho;
+    double whole = a->rho[i] + b->rho[i], head = a->rho[i] + b->p_first[i], tail = b->rho[i] + a->p_last[i];
+    first += a->v_first[i] * whole;
+    last += b->v_last[i] * whole;
+    head_first += a->v_first[i] * head;
+    head_last += b->v_first[i] * head;
+    tail_first += a->v_last[i] * tail;
+    tail_last += b->v_last[i] * tail;
+    rho[i] = whole;
+    p_last[i] = b->p_last[i];
+    v_last[i] = b->v_last[i];
   }
-  return first > 0 && last > 0;
+  a->rho = rho;
+  a->p_last = p_last;
+  a->v_last = v_last;
+  return first > 0 && last > 0 && head_first > 0 && head_last > 0 && tail_first > 0 && tail_last > 0;
 }
 
-/* With probability e^(b - a): a's proposal gives way to b's. */
-static bool prefer(run *r, double a, double b) { return b > a || pni_chain_uniform(r->h) < exp(b - a); }
-
-/* 2 min(1, e^gain) / (1 + e^gain) */
-static double symmetric(double gain) {
+/* Adds min(1, e^gain) and 2 min(1, e^gain) / (1 + e^gain). Returns e^-|gain|. */
+static double count_gain(double gain, double *accept, double *symmetric) {
   double least = exp(-fabs(gain));
-  return 2 * least / (1 + least);
+  *accept += gain > 0 ? 1 : least;
+  *symmetric += 2 * least / (1 + least);
+  return least;
 }
 
-/* One leapfrog: a part of one point. False if it diverges. */
+/* One leapfrog: a part of one point, of weight e^gain, at most 2^1000 so that sums are finite. False if it diverges. */
 static bool leaf(run *r, part *s) {
+  static const double LEAST = 0x1p-1000;
   pni_chain *h = r->h;
-  if (pni_chain_leapfrog(h, &h->here, r->direction * h->step, r->scratch)) return false;
-  double kinetic = pni_metric_kinetic(&h->metric, h->here.p, s->v_first);
-  double gain = r->start_energy - (kinetic - h->here.log_density);
+  if (pni_chain_leapfrog(h, r->at, r->direction * h->step, r->scratch)) return false;
+  double kinetic = pni_metric_kinetic(&h->metric, r->at->p, s->v_first);
+  double gain = r->start_energy - (kinetic - r->at->log_density);
   if (gain != gain) gain = -INFINITY;
   r->t->leapfrogs++;
   r->t->divergent = gain < -DIVERGENT;
-  s->log_weight = gain;
-  r->sum_accept += gain > 0 ? 1 : exp(gain);
-  r->sum_symmetric += symmetric(gain);
-  copy(r, s->v_last, s->v_first);
-  copy(r, s->p_first, h->here.p);
-  copy(r, s->p_last, h->here.p);
-  copy(r, s->rho, h->here.p);
-  copy_point(r, &s->proposal, &h->here);
+  double least = count_gain(gain, &r->sum_accept, &r->sum_symmetric);
+  s->weight = gain > 0 ? 1 / (least > LEAST ? least : LEAST) : least;
+  copy(r, s->p_first, r->at->p);
+  s->p_last = s->rho = s->p_first;
+  s->v_last = s->v_first;
+  copy_point(r, &s->proposal, r->at);
   return !r->t->divergent;
 }
 
-/* 2^depth leapfrogs from where h->here stands. False if they turn or diverge, or on failure. */
+/* 2^depth leapfrogs from r->at. False if they turn or diverge, or on failure. */
 static bool grow(run *r, int depth, part *s) {
   if (depth == 0) return leaf(r, s);
   double *before = r->free;
   part b = new_part(r);
   bool good = grow(r, depth - 1, s) && grow(r, depth - 1, &b);
   if (good) {
-    good = apart(r, s->v_first, b.v_first, s->rho, b.p_first) && apart(r, s->v_last, b.v_last, b.rho, s->p_last);
-    double both = log_add(s->log_weight, b.log_weight);
-    if (pni_chain_uniform(r->h) < exp(b.log_weight - both)) copy_point(r, &s->proposal, &b.proposal);
-    s->log_weight = both;
-    for (int64_t i = 0; i < r->h->metric.n; i++) s->rho[i] += b.rho[i];
-    copy(r, s->p_last, b.p_last);
-    copy(r, s->v_last, b.v_last);
-    good &= apart(r, s->v_first, s->v_last, s->rho, NULL);
+    s->weight += b.weight;
+    if (pni_chain_uniform(r->h) * s->weight < b.weight) copy_point(r, &s->proposal, &b.proposal);
+    good = join(r, s, &b);
   }
   r->free = before;
   return good;
-}
-
-/* The ends of the whole trajectory: what the moving point is there. */
-typedef struct {
-  pni_point at;
-  double *v;
-} end;
-
-static end new_end(run *r, const pni_point *p, const double *v) {
-  end e = {{take(r), take(r), take(r), p->log_density}, take(r)};
-  copy_point(r, &e.at, p);
-  copy(r, e.at.p, p->p);
-  copy(r, e.v, v);
-  return e;
-}
-
-static void move_to(run *r, pni_point *to, const pni_point *from) {
-  copy_point(r, to, from);
-  copy(r, to->p, from->p);
 }
 
 /* Doubles the trajectory `whole` at one end; false: it is complete. ends[0] is its past, ends[1] its future. */
-static bool extend(run *r, end *ends, double *rho, double *log_weight, pni_point *sample) {
-  pni_chain *h = r->h;
+static bool extend(run *r, end *ends, part *whole) {
   double *before = r->free;
   part s = new_part(r);
-  int way = pni_chain_uniform(h) > 0.5;
+  int way = pni_chain_uniform(r->h) > 0.5;
+  end *seam = &ends[way];
   r->direction = way ? 1 : -1;
-  move_to(r, &h->here, &ends[way].at);
+  r->at = &seam->at;
   bool good = grow(r, r->t->depth, &s);
   if (good) {
     r->t->depth++;
-    if (prefer(r, *log_weight, s.log_weight)) {
-      copy_point(r, sample, &s.proposal);
+    /* s replaces the proposal with probability min(1, its weight / that of the whole) */
+    if (s.weight > whole->weight || pni_chain_uniform(r->h) * whole->weight < s.weight) {
+      copy_point(r, &whole->proposal, &s.proposal);
       r->t->moved = true;
     }
-    *log_weight = log_add(*log_weight, s.log_weight);
-    /* the old trajectory from its far end to the seam, then the new part */
-    const end *far = &ends[1 - way], *seam = &ends[way];
-    good = apart(r, far->v, s.v_first, rho, s.p_first) && apart(r, seam->v, s.v_last, s.rho, seam->at.p);
-    for (int64_t i = 0; i < h->metric.n; i++) rho[i] += s.rho[i];
-    good &= apart(r, far->v, s.v_last, rho, NULL);
-    move_to(r, &ends[way].at, &h->here);
-    copy(r, ends[way].v, s.v_last);
+    whole->weight += s.weight;
+    whole->v_first = ends[1 - way].v; /* seen from the far end */
+    whole->p_last = seam->p;
+    whole->v_last = seam->v;
+    whole->own[1] = seam->own[0];
+    whole->own[2] = seam->own[1];
+    good = join(r, whole, &s);
+    seam->p = whole->p_last;
+    seam->v = whole->v_last;
   }
   r->free = before;
   return good;
 }
 
-static pn_status no_u_turn(run *r) {
+/* v: M^-1 p of the start */
+static pn_status no_u_turn(run *r, double *v) {
   pni_chain *h = r->h;
-  double *v = take(r), *rho = take(r), log_weight = 0;
-  pni_metric_velocity(&h->metric, h->here.p, v);
-  copy(r, rho, h->here.p);
-  end ends[2] = {new_end(r, &h->here, v), new_end(r, &h->here, v)};
-  pni_point sample = {take(r), NULL, take(r), 0};
-  copy_point(r, &sample, &h->at);
-  while (r->t->depth < h->max_depth && extend(r, ends, rho, &log_weight, &sample)) {
+  double *p = take(r);
+  end ends[2] = {{{take(r), take(r), take(r), 0}, p, v, {take(r), take(r)}}, {h->here, p, v, {take(r), take(r)}}};
+  part whole = {.rho = p, .own = {take(r)}, .weight = 1, .proposal = {.z = take(r), .gradient = take(r)}};
+  copy(r, p, h->here.p);
+  copy(r, ends[0].at.p, p);
+  copy_point(r, &ends[0].at, &h->here);
+  while (r->t->depth < h->max_depth && extend(r, ends, &whole)) {
   }
   if (h->status) return h->status;
-  copy_point(r, &h->at, &sample);
+  if (r->t->moved) copy_point(r, &h->at, &whole.proposal);
   r->t->accept = r->sum_accept / r->t->leapfrogs;
   r->t->symmetric = r->sum_symmetric / r->t->leapfrogs;
   return PN_OK;
@@ -195,8 +186,7 @@ static pn_status fixed_length(run *r) {
     r->t->divergent = !(gain >= -DIVERGENT);
     if (r->t->divergent) break;
   }
-  r->t->accept = r->t->divergent ? 0 : gain > 0 ? 1 : exp(gain);
-  r->t->symmetric = r->t->divergent ? 0 : symmetric(gain);
+  if (!r->t->divergent) count_gain(gain, &r->t->accept, &r->t->symmetric);
   r->t->moved = !r->t->divergent && pni_chain_uniform(h) < exp(gain);
   if (r->t->moved) copy_point(r, &h->at, &h->here);
   return PN_OK;
@@ -208,11 +198,12 @@ pn_status pni_chain_transition(pni_chain *h, pni_transition *t) {
   h->left = 0; /* a transition is a function of the generator's position */
   r.free = h->work;
   r.scratch = take(&r);
+  double *velocity = take(&r);
   copy_point(&r, &h->here, &h->at);
   pni_chain_refresh(h, h->here.p);
-  r.start_energy = pni_metric_kinetic(&h->metric, h->here.p, r.scratch) - h->at.log_density;
+  r.start_energy = pni_metric_kinetic(&h->metric, h->here.p, velocity) - h->at.log_density;
   t->energy = r.start_energy;
-  return h->max_steps ? fixed_length(&r) : no_u_turn(&r);
+  return h->max_steps ? fixed_length(&r) : no_u_turn(&r, velocity);
 }
 
 /* Doubled or halved until the acceptance of one leapfrog crosses 0.8. */
