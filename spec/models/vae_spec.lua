@@ -278,6 +278,21 @@ local encoders = {
 }
 
 describe("imputation", function()
+  -- A decoder that does not see z: every draw has its mean, and z from the prior is always taken.
+  it("keeps as many draws as are asked for, after the warmup, and averages them", function()
+    pn.seed(7)
+    local m = factor_analysis()
+    set(m.likelihood.net[1], pn.zeros { 2, 2 }:totable(), { 0.7, -1.2 })
+    set(m.latents.encoder[1][1], pn.zeros { 2, 4 }:totable(), { 0, 0, 0, 0 })
+    local x, mask = pn.tensor { { 3, 0 }, { 1, 2 } }, pn.tensor { { true, false }, { false, true } }
+    for _, o in ipairs { { 1, 0 }, { 3, 4 }, { 4, 3 } } do
+      local filled, taken = m:impute(x, mask, { draws = o[1], warmup = o[2] })
+      assert.near(0, (filled - pn.tensor { { 3, -1.2 }, { 0.7, 2 } }):abs():max():item(), 1e-12)
+      assert.equal(1, taken)
+      assert.same({ o[1], 2, 2 }, m:impute(x, mask, { draws = o[1], warmup = o[2], history = true }):shape())
+    end
+  end)
+
   for name, encode in pairs(encoders) do
     it("gives the conditional law of a linear model, the encoder being " .. name, function()
       pn.seed(6)

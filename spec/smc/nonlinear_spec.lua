@@ -99,6 +99,39 @@ describe("extended and unscented Kalman filters", function()
     end
   end)
 
+  -- Values and slopes of the parts, by the filter that is written for them.
+  it("take a linear system as it is: what the exact filter gives, and its slopes in every part", function()
+    local steps, b = 5, 2
+    local parts, list, names = {}, {}, {}
+    local function part(name, x)
+      parts[name] = pn.param(x)
+      list[#list + 1], names[#names + 1] = parts[name], name
+    end
+    part("transition", pn.randn { steps, 1, 2, 2 } * 0.5)
+    part("transition_offset", pn.randn { steps, 1, 2 })
+    part("transition_input", pn.randn { 2, 3 })
+    part("transition_cov", positive(2, 0.3))
+    part("emission", pn.randn { steps, 1, 2, 2 })
+    part("emission_offset", pn.randn { steps, 1, 2 })
+    part("emission_input", pn.randn { 2, 3 })
+    part("emission_cov", positive(2, 0.4))
+    part("initial_mean", pn.randn { 2 })
+    part("initial_cov", positive(2, 1))
+    local y = pn.where(pn.rand { steps, b, 2 }:gt(0.25), pn.randn { steps, b, 2 }, pn.full({}, 0 / 0))
+    for _, first in ipairs { "initial", "predicted" } do
+      local o = { inputs = pn.randn { steps, b, 3 }, first = first }
+      local want = smc.kalman.filter(parts, y, o)
+      local slopes = pn.grad(want.log_likelihood[1] + want.log_likelihood[2] * 2, list)
+      for _, f in ipairs { smc.extended, smc.unscented } do
+        local got = f(parts, y, o)
+        for _, name in ipairs { "mean", "cov" } do assert.is_true(furthest(got[name], want[name]) < 1e-9, name) end
+        for k, g in ipairs(pn.grad(got.log_likelihood[1] + got.log_likelihood[2] * 2, list)) do
+          assert.is_true(furthest(g, slopes[k]) < 1e-7, names[k])
+        end
+      end
+    end
+  end)
+
   it("smooth as the joint distribution says", function()
     local steps = 6
     local system, k = linear_system(3, 2, steps)

@@ -62,6 +62,27 @@ describe("a structural model", function()
     close(all_held:log_likelihood(y), all_held:fit(y).log_likelihood_at_fit, 1e-12)
   end)
 
+  -- Of one step: a start elsewhere would not be at the top after it. In other units all is the same.
+  it("begins where it is told to, and ends at the same place in any unit", function()
+    pn.seed(4)
+    local t = pn.arange(60)
+    local y = (t * (2 * math.pi / 11)):sin() * 3 + pn.randn { 60 } * 0.5
+    local model = structural.level {} + structural.cycle { start = 8, shortest = 4 } + structural.irregular {}
+    local fit = model:fit(y)
+    local at = {}
+    for name, v in pairs(fit:parameters()) do at[name] = v:item() end
+    local again = model:fit(y, { start = at, steps = 1 })
+    assert.near(fit.log_likelihood_at_fit, again.log_likelihood_at_fit, 1e-5)
+    at["level.scale"] = nil -- which is next to 0, and nothing hangs on
+    for name, v in pairs(at) do assert.near(1, again:parameters()[name]:item() / v, 1e-3, name) end
+    local small = model:fit(y * 1e-3)
+    -- (one number of y goes to the level, which starts diffuse)
+    assert.near(fit.log_likelihood_at_fit + 59 * math.log(1e3), small.log_likelihood_at_fit, 1e-4)
+    for name, v in pairs(at) do
+      assert.near(1, small:parameters()[name]:item() / (v * (name:find "scale" and 1e-3 or 1)), 1e-3, name)
+    end
+  end)
+
   it("has a cycle whose period is found", function()
     pn.seed(4)
     local t = pn.arange(200)
