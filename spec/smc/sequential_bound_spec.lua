@@ -148,6 +148,15 @@ describe("gradients of bounds", function()
         assert.same({}, at:shape())
       end
       assert.equal(value("iwae", 0):item(), value("fivo", 0):item())
+      local bounds = {} -- a score has a slope and no value
+      for k, gradient in ipairs { "dropped", "score_function" } do
+        pn.seed(8)
+        local p = parameters(1)
+        bounds[k] = smc.vsmc(smc.filter, model(p, 5, 1, { batch_shape = batch }), y, { gradient = gradient,
+          resampling = "multinomial" })
+      end
+      assert.equal(bounds[1]:item(), bounds[2]:item())
+      assert.is_true(bounds[2]:requires_grad())
       assert.is_true(value("elbo", 0):item() < value("iwae", 0):item() - 1e-3)
     end
   end)
