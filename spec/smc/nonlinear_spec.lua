@@ -122,6 +122,19 @@ describe("extended and unscented Kalman filters", function()
       local o = { inputs = pn.randn { steps, b, 3 }, first = first }
       local want = smc.kalman.filter(parts, y, o)
       local slopes = pn.grad(want.log_likelihood[1] + want.log_likelihood[2] * 2, list)
+      local way, at, slope, h = {}, {}, 0, 1e-5 -- along one direction of all
+      for k, x in ipairs(list) do
+        way[k], at[k] = pn.randn(x:shape()), x:detach() + 0
+        way[k] = names[k]:find "_cov" and way[k] + way[k]:t() or way[k]
+        slope = slope + (slopes[k] * way[k]):sum():item()
+      end
+      local function along(step)
+        for k, x in ipairs(list) do x:set(at[k] + way[k] * step) end
+        local value = smc.kalman.log_likelihood(parts, y, o)
+        return value[1]:item() + value[2]:item() * 2
+      end
+      assert.near((8 * (along(h) - along(-h)) - along(2 * h) + along(-2 * h)) / (12 * h), slope, 1e-6 * math.abs(slope))
+      along(0)
       for _, f in ipairs { smc.extended, smc.unscented } do
         local got = f(parts, y, o)
         for _, name in ipairs { "mean", "cov" } do assert.is_true(furthest(got[name], want[name]) < 1e-9, name) end
