@@ -101,8 +101,9 @@ describe("a progress line", function()
     assert.matches("^3  ", out.text)
   end)
 
-  -- Every run that shows a line, broken off in its first step: what it wrote ends with the line's end.
-  describe("is closed when a run fails", function()
+  -- Every run that shows a line: at its end all of what there is to do is done. Broken off in its first step, what it
+  -- wrote ends with the line's end.
+  describe("tells how far a run is, and is closed when it fails", function()
     local steps = getmetatable(progress.new { out = paper() }).__index
     local own = steps.step
     before_each(function() steps.step = function() error("broken off", 0) end end)
@@ -155,8 +156,17 @@ describe("a progress line", function()
         return l:observe(y:reshape { 4, 1 }, y)
       end,
     }
+    local totals = { nuts = 40, svi = 20, sbc = 20, sample = 100, pmmh = 10, particle_gibbs = 10, smc2 = 4,
+      liu_west = 4, fit = 2, forecaster = 4 }
     for name, run in pairs(runs) do
       it(name, function()
+        local whole = paper()
+        steps.step = own
+        run(whole)
+        local done, total = whole.text:match "100 %%  (%d+)/(%d+) [^\n]*\n$"
+        assert.equal(done, total)
+        assert.equal(totals[name] or tonumber(total), tonumber(total))
+        steps.step = function() error("broken off", 0) end
         local out, before = paper(), core.set_no_grad(false)
         local ok, message = pcall(run, out)
         assert.is_false(core.set_no_grad(before))

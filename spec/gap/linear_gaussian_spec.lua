@@ -66,6 +66,51 @@ describe("the gap of a law of the data that is given by its moments", function()
       assert(moved.log_likelihood:item() < own.log_likelihood:item() - 1e-3)
     end
   end)
+
+  -- Moments by a loop over steps; where nothing is observed they may be any.
+  it("is that of the model with offsets, two numbers at each step, some of them missing", function()
+    local T, g = 3, pn.generator(6)
+    local a, c = pn.tensor { { 0.8, 0.3 }, { -0.2, 0.7 } }, pn.tensor { { 1, 0.4 }, { -0.3, 0.9 } }
+    local b, d, q, r = pn.tensor { 0.6, -0.4 }, pn.tensor { -0.8, 1.3 }, pn.tensor { 0.3, 0.2 }:diag_embed(),
+      pn.tensor { { 0.5, 0.1 }, { 0.1, 0.7 } }
+    local system = pn.smc.linear_system { transition = a, transition_offset = b, transition_cov = q, emission = c,
+      emission_offset = d, emission_cov = r, initial_mean = { 0.2, 0.5 }, initial_cov = { { 0.6, 0.1 }, { 0.1, 0.4 } } }
+    local observed = pn.tensor { { true, false }, { true, true }, { false, true } }
+    for _, first in ipairs { "predicted", "initial" } do
+      local mean, cov, means, blocks = system.initial_mean, system.initial_cov, {}, {}
+      for t = 1, T do
+        if t > 1 or first == "initial" then mean, cov = a:matmul(mean) + b, a:matmul(cov):matmul(a:t()) + q end
+        means[t], blocks[t] = c:matmul(mean) + d, cov
+      end
+      local rows = {}
+      for t = 1, T do
+        local row = {}
+        for u = 1, T do
+          local early, power = math.min(t, u), pn.eye(2)
+          for _ = early + 1, math.max(t, u) do power = a:matmul(power) end
+          local lag = power:matmul(blocks[early])
+          lag = c:matmul(u > t and lag:t() or lag):matmul(c:t())
+          row[u] = t == u and lag + r or lag
+        end
+        rows[t] = pn.concatenate(row, 2)
+      end
+      local data = { mean = pn.concatenate(means, 1), cov = pn.concatenate(rows, 1) }
+      local there = observed:reshape { 2 * T }
+      local own = there:unsqueeze(1):logical_and(there:unsqueeze(2))
+      local noise = pn.randn({ 2 * T, 2 * T }, { generator = g })
+      local other = { mean = pn.where(there, data.mean, 9), cov = pn.where(own, data.cov, noise) }
+      for _, mask in ipairs { "partial", "dvbf" } do
+        for _, case in ipairs { { nil, data }, { observed, data }, { observed, other } } do
+          local function run(of) return gap_of(system, { steps = T, first = first, observed = case[1], data = of,
+            conditioning = mask }) end
+          local want, got = run(nil), run(case[2])
+          for _, name in ipairs { "gap", "log_likelihood", "gaps", "offset" } do
+            near(want[name]:reshape({ -1 }):totable(), got[name], 1e-8)
+          end
+        end
+      end
+    end
+  end)
 end)
 
 describe("the exact gap of a scalar linear Gaussian system", function()

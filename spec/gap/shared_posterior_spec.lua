@@ -104,6 +104,50 @@ describe("the shared posterior", function()
     assert.is_true(s.effective_sample_size:item() > 1e4)
   end)
 
+  -- The posteriors' numbers, the weights and q are leaves, each figure has a weight of its own.
+  it("has gradients in all that it is made of, and the split, too", function()
+    local function leaf(...) return pn.param(pn.randn({ ... }, { generator = pn.generator(#{ ... } + 1) })) end
+    local loc, spread, root, logits, w = leaf(3, 2, 2), leaf(3, 2, 2), leaf(3, 2, 2, 2), leaf(3, 2, 4), leaf(3, 2)
+    local at, width, share, a = leaf(2, 2), leaf(2, 2), leaf(2, 4), leaf(3)
+    local function total(list)
+      local sum = 0
+      for k, v in ipairs(list) do
+        sum = sum + ((v + 0):reshape { -1 } * (pn.arange(v:numel()) + k):cos()):sum()
+      end
+      return sum
+    end
+    local function value()
+      local weights, list = w:softmax(1), {}
+      local cov = root:matmul(root:transpose(-2, -1)) + pn.eye(2) * 0.5
+      local normal = gap.shared_posterior { loc = loc, variance = spread:exp(), weights = weights }
+      local full = gap.shared_posterior { loc = loc, cov = cov, weights = weights }
+      local law = gap.shared_posterior { log_probs = logits, weights = weights }
+      local drawn = gap.shared_posterior { log_posteriors = logits:transpose(-2, -1), log_proposal = share:t(),
+        weights = weights }
+      for _, t in ipairs { normal.loc, normal.variance, normal.gap, full.loc, full.cov, full.gap, law.log_probs,
+        law.gap, drawn.log_weights, drawn.gap, drawn.se, drawn.effective_sample_size } do
+        list[#list + 1] = t
+      end
+      local own = { loc = at, cov = cov[1] }
+      for _, family in ipairs { "full", "diagonal" } do
+        for _, case in ipairs { { normal, { loc = at, variance = width:exp() } }, { full, own },
+          { full, { loc = at, variance = width:exp() } }, { law, { log_probs = share:log_softmax(-1) } },
+          { law, { probs = share:softmax(-1) } } } do
+          local s = gap.split(case[1], case[2], { family = family })
+          for _, name in ipairs { "conditioning", "approximation", "amortisation", "total" } do
+            list[#list + 1] = s[name]
+          end
+        end
+      end
+      local u = gap.univariate { transition = a, noise_variance = 0.3, data_variance = 2 }
+      for _, name in ipairs { "posterior_variance", "log_likelihood", "bound", "gap", "bound_gradient" } do
+        list[#list + 1] = u[name]
+      end
+      return total(list)
+    end
+    assert(pn.check_gradients(value, { loc, spread, root, logits, w, at, width, share, a }))
+  end)
+
   it("says what is wrong", function()
     local f = gap.shared_posterior
     assert.truthy(message_of(f, { loc = { 0, 1 }, variance = { 1, -1 } }):find("variance must be positive", 1, true))
@@ -253,7 +297,8 @@ describe("a normal fitted to any mixture", function()
 
   local mixtures = { { loc = { -1, 1 }, scale = { 0.3, 0.31 }, weights = { 0.45, 0.55 } },
     { loc = { -1.2, 0.9 }, scale = { 0.5, 0.3 }, weights = { 0.3, 0.7 } }, { loc = { 0.7 }, scale = { 0.6 },
-      weights = { 1 } } }
+      weights = { 1 } }, -- the last one's middle valley is reached from its moments alone
+    { loc = { 1.84, -1.24 }, scale = { 0.28, 0.28 }, weights = { 0.41, 0.59 } } }
 
   it("with unequal weights and scales lies where nothing near is lower, once for each valley", function()
     for _, m in ipairs(mixtures) do
@@ -294,7 +339,7 @@ describe("a normal fitted to any mixture", function()
   it("is the same wherever 0 lies, and in any unit", function()
     -- (of these three one valley is not reached)
     local three = { loc = { -2, 0, 2 }, scale = { 0.2, 0.2, 0.2 }, weights = { 0.38, 0.2, 0.42 } }
-    for _, m in ipairs { mixtures[1], mixtures[2], mixtures[3], three } do
+    for _, m in ipairs { mixtures[1], mixtures[2], mixtures[3], mixtures[4], three } do
       local loc, scale, by, unit = {}, {}, 1e5, 100
       for k in ipairs(m.loc) do loc[k], scale[k] = m.loc[k] * unit + by, m.scale[k] * unit end
       local f, other = gap.marginal_fit(m), gap.marginal_fit { loc = loc, scale = scale, weights = m.weights }

@@ -143,6 +143,19 @@ describe("the layer-by-layer fit", function()
     end
   end)
 
+  -- Steps of Adam along a slope that stands are as long as the rate, lr (1 + cos(pi (k - 1) / n)) / 2.
+  it("moves by the rates of half a cosine, anew in each sweep", function()
+    local net, lr = nn.linear(1, 1), 1e-6
+    local w, b = table.unpack(net:parameters())
+    local before = pn.concatenate({ w:reshape { 1 }, b }, 1):detach() + 0
+    for sweeps = 1, 2 do
+      local fit = inv.fit_layers(net, { x = pn.ones { 2, 1 }, y = pn.full({ 2, 1 }, 50), noise_scale = 0.5, lr = lr,
+        steps = 5, max_sweeps = sweeps, tolerance = 1e-300 })
+      assert.is_true(((fit.layers[1].loc[1] - before) / lr - 3 * sweeps):abs():max():item() < 1e-3)
+      assert.is_true(((fit.layers[1].log_scale[1] - math.log(0.5)) / lr):abs():min():item() > 2.99 * sweeps)
+    end
+  end)
+
   it("starts at the weights of the network, and at the share of the prior's scale that was asked for", function()
     local net = nn.sequential { nn.linear(2, 3), nn.tanh(), nn.linear(3, 1) }
     local fit = inv.fit_layers(net, { x = pn.ones { 2, 2 }, y = pn.ones { 2, 1 }, noise_scale = 0.3, steps = 1,

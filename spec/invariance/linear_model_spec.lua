@@ -258,6 +258,54 @@ describe("the over-parametrised linear model", function()
     assert(pn.check_gradients(function() return inv.gap_formula(size, size, size:exp()) end, { size }))
   end)
 
+  -- Every figure, with its own weight in the sum, in all that a model and a factor are made of.
+  it("has gradients of all figures in input, data, prior and factor, diagonal or full", function()
+    local function leaf(...) return pn.param(pn.tensor { ... }) end
+    local x, y, mean, spread = leaf(1, 2, -0.5), leaf(0.5, 0.9), leaf(0.3, -0.2, 0.6), leaf(0.2, 0.7, 1.1)
+    local loc, lambda, root = leaf(0.3, 1, -0.4), leaf(0.1, -0.5, 0.8), pn.param(pn.tensor { { 0.9, 0, 0 },
+      { 0.4, 0.7, 0 }, { -0.3, 0.2, 1.1 } })
+    local other = pn.tensor { 0.7, -1.2, 0.4 }
+    local function total(list)
+      local sum = 0
+      for k, v in ipairs(list) do
+        v = v:ndim() > 0 and (v * (pn.arange(v:numel()) + 1):cos():reshape(v:shape())):sum() or v
+        sum = sum + v * math.cos(k)
+      end
+      return sum
+    end
+    for _, full in ipairs { false, true } do
+      local function value()
+        local model = inv.linear_model { x = x, y = y, noise_variance = 0.2, scale = 0.8, prior_mean = mean,
+          prior_variance = spread:exp() }
+        local a = model:approximation { loc = loc, variance = not full and lambda:exp() or nil,
+          covariance = full and root:matmul(root:t()) or nil }
+        local best, field = model:optimum "mix", model:optimum "mean_field"
+        local printed, b = model:optimum("mean_field", { mean = "printed" }), model:data_bound()
+        local list = { model:log_evidence(), best.loc, best.variance, field.loc, field.variance, printed.loc, b.bound,
+          b.prior, a:gap(), a:gap_by_matrices(), a:kl_difference(), a:corrected_elbo { approximate = true },
+          a:gap_by_identity { approximate = true }, a:factor_precision(), a:factor_precision(1.5),
+          a:finite(1.5, { pivot = 2 }):kl(model:posterior()) }
+        local function law(q)
+          local m, v = q:law(other)
+          local own_mean, own_variance = q:law(model.x)
+          local at, variance = model:predictive(q)
+          for _, t in ipairs { q:mean(), q:variance(), q:covariance(), q:precision(), q:log_det(), m, v, own_mean,
+            own_variance, at, variance, q:log_prob(other), q:log_prob(pn.stack({ other, loc }, 1)), model:elbo(q),
+            model:expected_log_likelihood(q), q:kl(model:prior()), q:kl(model:posterior()), model:posterior():kl(q),
+            q:rsample({ 2 }, pn.generator(4)) } do
+            list[#list + 1] = t
+          end
+        end
+        for _, q in ipairs { model:prior(), model:posterior(), a:q0(), a:q_mix() } do
+          law(q)
+          if q.dense then law(q:dense()) end
+        end
+        return total(list)
+      end
+      assert(pn.check_gradients(value, { x, y, mean, spread, loc, full and root or lambda }))
+    end
+  end)
+
   it("is the prior for a factor that says nothing", function()
     local model = canonical(3, 10)
     local a = model:approximation { loc = 5, variance = math.huge }

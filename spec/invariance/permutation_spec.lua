@@ -165,6 +165,79 @@ describe("the gap of node permutations", function()
     end
   end)
 
+  -- Of scales that differ from weight to weight, with biases and without, one draw or several: each network by itself.
+  it("is the mean over the networks of all permutations, with scales of their own, and slopes", function()
+    pn.seed(12)
+    local function every(sizes, k, orders, visit)
+      if k > #sizes then return visit(orders) end
+      for _, order in ipairs(inv.permutations(sizes[k]):totable()) do
+        for i in ipairs(order) do order[i] = order[i] + 1 end
+        orders[k] = order
+        every(sizes, k + 1, orders, visit)
+      end
+    end
+    for _, case in ipairs { { { 3 }, true }, { { 2, 3 }, true }, { { 3, 2 }, false }, { { 2, 3, 2 }, true } } do
+      local sizes, bias = table.unpack(case)
+      local list, width = {}, 2
+      for _, k in ipairs(sizes) do
+        list[#list + 1], list[#list + 2], width = nn.linear(width, k, { bias = bias }), nn.tanh(), k
+      end
+      list[#list + 1] = nn.linear(width, 2, { bias = bias })
+      local net = nn.sequential(list)
+      local state, scales = net:state(), {}
+      for name, w in pairs(state) do
+        state[name] = pn.randn(w:shape())
+        scales[name] = pn.rand(w:shape()) + 0.5
+      end
+      net:load_state(state)
+      local mix = inv.permutation_mixture(net, { scale = scales })
+      local w = pn.randn { 3, mix.size }
+      local terms, spread = {}, {}
+      for k, name in ipairs(mix.names) do spread[k] = scales[name]:reshape { -1 } end
+      spread = pn.concatenate(spread, 1)
+      local other = nn.sequential(list)
+      every(sizes, 1, {}, function(orders)
+        local loc, scale = {}, {}
+        other:load_state(state)
+        for name, v in pairs(inv.permute(other, orders)) do loc[name] = v + 0 end
+        other:load_state(scales)
+        for name, v in pairs(inv.permute(other, orders)) do scale[name] = v + 0 end
+        local row_loc, row_scale = {}, {}
+        for k, name in ipairs(mix.names) do
+          row_loc[k], row_scale[k] = loc[name]:reshape { -1 }, scale[name]:reshape { -1 }
+        end
+        terms[#terms + 1] = pn.dist.normal(pn.concatenate(row_loc, 1), pn.concatenate(row_scale, 1)):log_prob(w):sum(2)
+      end)
+      other:load_state(state)
+      local want = pn.stack(terms, 1):logsumexp(1) - math.log(#terms)
+      local q0 = pn.dist.normal(mix.loc, spread):log_prob(w):sum(2)
+      assert.is_true((mix:mean_field_log_prob(w) - q0):abs():max():item() < 1e-10)
+      local leaf = pn.param(w + 0)
+      for _, method in ipairs { "enumerate", "subsets" } do
+        assert.is_true((mix:log_prob(w, { method = method }) - want):abs():max():item() < 1e-10, method)
+        assert.is_true((mix:log_ratio(w, { method = method }) - q0 + want):abs():max():item() < 1e-10, method)
+        if #sizes == 1 then
+          assert(pn.check_gradients(function()
+            return ((mix:log_prob(leaf, { method = method }) + mix:log_ratio(leaf, { method = method }) * 2)
+              * pn.tensor { 1, -2, 3 }):sum()
+          end, { leaf }))
+        end
+      end
+      -- more permutations than there are: the upper bound is the gap, of one hidden layer the lower one, too
+      local how = { draws = 40, permutations = 24, generator = pn.generator(1) }
+      local b, gap = mix:bounds(how), mix:gap { draws = 40, generator = pn.generator(1) }
+      assert.near(gap.gap, b.upper, 1e-9)
+      assert.near(gap.standard_error, b.upper_error, 1e-9)
+      if #sizes == 1 then assert.near(gap.gap, b.lower, 1e-9) end
+      local draws = mix:mean_field_sample({ 40 }, pn.generator(1))
+      local ratio = mix:log_ratio(draws)
+      assert.near(ratio:mean():item(), gap.gap, 1e-9)
+      assert.near(ratio:std():item() / 40 ^ 0.5, gap.standard_error, 1e-9)
+      local e = pn.randn({ 40, mix.size }, { generator = pn.generator(1) })
+      assert.is_true((draws - mix.loc - spread * e):abs():max():item() < 1e-12)
+    end
+  end)
+
   it("takes networks of pn.nn.bayesian with the scales that they have", function()
     pn.seed(8)
     local net = deep(3)
@@ -232,6 +305,9 @@ describe("the gap of node permutations", function()
     assert.is_true(b.lower < b.upper and b.upper <= wide.log_count + 1e-9 and b.lower > 1)
     local message = message_of(wide.gap, wide)
     assert(message:find("too many for an exact sum; :bounds gives bounds", 1, true), message)
+    local long = inv.permutation_mixture(deep(12, 7), { scale = 0.1 }) -- 7! times 12 * 2^12 steps a draw
+    message = message_of(long.log_prob, long, long:sample(1))
+    assert(message:find("exp(28.5) permutations of hidden layers of 12 and 7 nodes, too many", 1, true), message)
     message = message_of(wide.log_prob, wide, wide:sample(1), { method = "enumerate" })
     assert(message:find("method 'enumerate' is too dear for hidden layers of 20 and 18 nodes", 1, true), message)
   end)

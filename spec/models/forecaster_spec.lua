@@ -311,6 +311,30 @@ describe("a forecaster", function()
     assert.matches("fit: validate must be a function, got 3", message_of(train, { validate = 3 }))
   end)
 
+  -- What is drawn at a time is told by a kind that keeps count; a switching system's step holds 3 n n + n (k + p).
+  it("draws so many paths at a time as a step of all may hold numbers", function()
+    local m, b = make("sgls", 1), batch(1, 5)
+    local kind, u = getmetatable(m).kind, pn.randn { 2, 3, 2 }
+    local paths, width = kind.paths, kind.width
+    assert.equal(3 * 3 * 3 + 3 * (2 + 1), width(m))
+    local counts
+    function kind.paths(self, state, o)
+      counts[#counts + 1] = o.draws
+      return paths(self, state, o)
+    end
+    local ok, message = pcall(function()
+      for _, case in ipairs { { 2 ^ 19, nil, { 2, 2, 2, 1 } }, { 2 ^ 30, nil, { 1, 1, 1, 1, 1, 1, 1 } },
+        { nil, nil, { 7 } }, { 2 ^ 19, 3, { 3, 3, 1 } }, { nil, 7, { 7 } } } do
+        counts, kind.width = {}, case[1] and function() return case[1] end
+        local x = m:forecast(b, 2, { draws = 7, inputs = u, batch_size = case[2] })
+        assert.same(case[3], counts)
+        assert.same({ 7, 2, 3, 1 }, x:shape())
+      end
+    end)
+    kind.paths, kind.width = paths, width
+    assert(ok, message)
+  end)
+
   it("finds scales of what was observed alone", function()
     local nan = 0 / 0
     local y = pn.tensor { { { nan } }, { { 2 } }, { { 3 } }, { { nan } }, { { 7 } }, { { 5 } } }

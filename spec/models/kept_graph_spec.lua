@@ -60,6 +60,12 @@ describe("what is given back keeps no graph:", function()
       fit:predict(x, { draws = 3 }))
   end)
 
+  it("the permutations of a Bayesian network", function()
+    local mix = pn.invariance.permutation_mixture(nn.bayesian(net(), { posterior_scale = 0.2 }))
+    local w = mix:sample { 3 }
+    keeps_none("permutations", mix.loc, mix.scale, w, mix:log_prob(w), mix:log_ratio(w), mix:mean_field_sample { 2 })
+  end)
+
   it("networks whose nodes are exchanged or moved", function()
     local model = nn.sequential { nn.linear(2, 3), nn.relu(), nn.linear(3, 1) }
     keeps_none("permute", (pn.invariance.permute(model, { { 3, 1, 2 } })))

@@ -244,6 +244,80 @@ describe("a Kalman variational autoencoder", function()
     assert(marginal < exact - 12 * error)
   end)
 
+  -- Of each series the law of x_0 ... x_L given z as one dense normal, L its own length.
+  it("weighs a path, and states drawn one by one, as dense matrices do: by step, with gaps, to its own end", function()
+    local paths = require "penumbra.models.state_paths"
+    local T, N, n, p, normal = 4, 3, 2, 2, pn.dist.normal
+    local g = pn.generator(21)
+    local function noise(...) return pn.randn({ ... }, { generator = g }) end
+    local s = { mean = noise(n), cov = (noise(n) * 0.3):exp():diag_embed(), a = noise(T, N, n, n) * 0.6,
+      b = noise(T, N, n), q = (noise(T, N, n) * 0.5):exp():diag_embed(), c = noise(T, N, p, n), d = noise(T, N, p),
+      r = (noise(T, N, p) * 0.5):exp():diag_embed(), z = noise(T, N, p) }
+    s.active = pn.tensor { { true, true, true }, { true, true, true }, { true, true, false }, { true, false, false } }
+    s.observed = pn.tensor { { true, true, false }, { false, true, true }, { true, true, false },
+      { true, false, false } }:unsqueeze(-1):broadcast_to { T, N, p }
+    local function by_hand(i, x) -- log p(x, z)
+      local sum = normal(s.mean, s.cov:diagonal():sqrt()):log_prob(x[1][i]):sum()
+      for t = 1, T do
+        if s.active[t][i]:item() then
+          local mean = s.a[t][i]:matmul(x[t][i]) + s.b[t][i]
+          sum = sum + normal(mean, s.q[t][i]:diagonal():sqrt()):log_prob(x[t + 1][i]):sum()
+          if s.observed[t][i][1]:item() then
+            mean = s.c[t][i]:matmul(x[t + 1][i]) + s.d[t][i]
+            sum = sum + normal(mean, s.r[t][i]:diagonal():sqrt()):log_prob(s.z[t][i]):sum()
+          end
+        end
+      end
+      return sum:item()
+    end
+    local function posterior(i, L) -- mean, covariance
+      local size = (L + 1) * n
+      local precision, linear = pn.zeros { size, size }, pn.zeros { size }
+      local function factor(rows, mean, cov) -- rows x ~ N(mean, cov)
+        local weighed = rows:t():matmul(cov:inverse())
+        precision, linear = precision + weighed:matmul(rows), linear + weighed:matmul(mean)
+      end
+      local function state(t) return pn.eye(size):slice(1, t * n + 1, t * n + n) end
+      factor(state(0), s.mean, s.cov)
+      for t = 1, L do
+        factor(state(t) - s.a[t][i]:matmul(state(t - 1)), s.b[t][i], s.q[t][i])
+        if s.observed[t][i][1]:item() then
+          factor(s.c[t][i]:matmul(state(t)), s.z[t][i] - s.d[t][i], s.r[t][i])
+        end
+      end
+      return precision:solve(linear), precision:inverse()
+    end
+    local path = paths.sample(s, pn.generator(3), 0)
+    local joint = paths.estimate(s, "joint", pn.generator(3), 0) -- of the same path
+    local marginal = paths.estimate(s, "marginal", pn.generator(4), 0)
+    local e = pn.randn({ T + 1, N, n }, { generator = pn.generator(4) })
+    local log_tau = math.log(2 * math.pi)
+    for i, L in ipairs { 4, 3, 2 } do
+      local mean, cov = posterior(i, L)
+      local k = (L + 1) * n
+      assert.near(by_hand(i, path) + (k * (1 + log_tau) + cov:logdet():item()) / 2, joint[i]:item(), 1e-9)
+      local x, log_q = pn.zeros({ T + 1, N, n }):totable(), 0
+      for t = 0, L do
+        local root = cov:slice(1, t * n + 1, t * n + n):slice(2, t * n + 1, t * n + n):cholesky()
+        x[t + 1][i] = (mean:slice(1, t * n + 1, t * n + n) + root:matmul(e[t + 1][i])):totable()
+        log_q = log_q - root:diagonal():log():sum():item() - (e[t + 1][i]:square():sum():item() + n * log_tau) / 2
+      end
+      assert.near(by_hand(i, pn.tensor(x)) - log_q, marginal[i]:item(), 1e-9)
+      -- the path itself has the dense law: Bayes' rule gives log p(z) at any
+      local own = pn.concatenate({ path:select(2, i):slice(1, 1, L + 1):reshape { k } }, 1)
+      local at = pn.dist.multivariate_normal { loc = mean, covariance_matrix = cov }:log_prob(own):item()
+      local evidence = by_hand(i, path) - at
+      local system = { initial_mean = s.mean, initial_cov = s.cov }
+      for name, key in pairs { transition = "a", transition_offset = "b", transition_cov = "q", emission = "c",
+        emission_offset = "d", emission_cov = "r" } do
+        system[name] = s[key]:select(2, i):slice(1, 1, L)
+      end
+      local z = pn.where(s.observed, s.z, 0 / 0):select(2, i):slice(1, 1, L)
+      assert.near(pn.smc.kalman.log_likelihood(system, z):item(), evidence, 1e-9)
+      assert.is_true(((own - mean) / cov:diagonal():sqrt()):abs():max():item() < 5)
+    end
+  end)
+
   it("differentiates as finite differences do", function()
     pn.seed(6)
     local b = batch(4, 2)
@@ -316,6 +390,35 @@ describe("a Kalman variational autoencoder", function()
         end
       end
       assert.same(values[2], values[1])
+    end
+  end)
+
+  it("keeps the logits of pixels within 15 and squared scales above a floor, and leaves out what is missing", function()
+    local emission = require "penumbra.models.emission"
+    local observed = pn.tensor { { true, true, false }, { false, true, true } }
+    local y = pn.tensor { { 1, 0, 0 / 0 }, { 0 / 0, 1, 0 } }
+    local f = pn.param(pn.tensor { { -40, 3, 1 }, { 2, -7, 1e3 } })
+    local value = emission.new("kvae", "output", "bernoulli", 3):log_prob(f, y, observed)
+    local function softplus(x) return math.max(x, 0) + math.log(1 + math.exp(-math.abs(x))) end
+    local function kept(x) return 15 * (1 - 2 / (math.exp(2 * x / 15) + 1)) end
+    assert.near(-softplus(-kept(-40)) - softplus(kept(3)), value[1]:item(), 1e-12)
+    assert.near(-softplus(-kept(-7)) - softplus(15), value[2]:item(), 1e-12)
+    assert(pn.check_gradients(function()
+      return (emission.new("kvae", "output", "bernoulli", 3):log_prob(f, y, observed) * pn.tensor { 1, 2 }):sum()
+    end, { f }))
+    f = pn.tensor { { 0.3, -1, 2, -30, 0.5, 1 }, { 1, 2, 0.1, 0.2, -0.3, -40 } } -- means, then scales
+    for _, floor in ipairs { 0.25, 1e-12 } do
+      local law = emission.new("kvae", "output", "normal", 3, floor > 1e-6 and floor or nil)
+      local got = law:log_prob(f, y, observed)
+      for i = 1, 2 do
+        local want = 0
+        for k = 1, 3 do
+          local scale = (softplus(f[i][k + 3]:item()) ^ 2 + floor) ^ 0.5
+          if observed[i][k]:item() then want = want + pn.dist.normal(f[i][k], scale):log_prob(y[i][k]):item() end
+        end
+        assert.near(want, got[i]:item(), 1e-9 * math.abs(want))
+      end
+      assert.same({ 2, 1 }, { law.width, emission.new("kvae", "output", "bernoulli", 3).width })
     end
   end)
 

@@ -128,6 +128,28 @@ local function outcome(name, o, fit, series, other)
   return table.concat(list, " ")
 end
 
+-- The loss has the slope of differences along one direction of all parameters, nothing resampled; of what draws no
+-- labels, whose choice has none.
+local function has_its_slope(name, o, key)
+  if o.switch == "categorical" then return end
+  pn.seed(5)
+  local m, b, g = pn.models[name](o), batch_of(o), pn.generator(12)
+  if m.threshold then m.threshold = 0 end
+  local list, way, at, slope = m:parameters(), {}, {}, 0
+  for k, p in ipairs(list) do -- away from the corners of rectifiers
+    way[k] = pn.randn(p:shape(), { generator = g, dtype = p:dtype() })
+    at[k] = p:detach() + pn.randn(p:shape(), { generator = g, dtype = p:dtype() }) * 0.05
+  end
+  local function along(h)
+    for k, p in ipairs(list) do p:set(at[k] + way[k] * h) end
+    return m:loss(b, { generator = pn.generator(1) })
+  end
+  for k, grad in ipairs(pn.grad(along(0), list)) do slope = slope + (grad and (grad * way[k]):sum():item() or 0) end
+  local h = 1e-6
+  local wanted = (8 * (along(h) - along(-h)) - (along(2 * h) - along(-2 * h))):item() / (12 * h)
+  assert.near(wanted, slope, 1e-5 * math.max(1, math.abs(slope)), key)
+end
+
 describe("an option that is not what it was changes what comes out of", function()
   for _, name in ipairs { "deepar", "deep_state", "sgls", "rsgls", "rsgls_issm", "arsgls", "kvae", "vssm" } do
     local base, changes = kinds[name].base, kinds[name].changes
@@ -145,6 +167,7 @@ describe("an option that is not what it was changes what comes out of", function
           second[key] = change.value or change[1]
           if type(second[key]) == "function" then second[key] = second[key]() end
           assert(before[id] ~= outcome(name, second), key .. " changes nothing")
+          if second.dtype ~= "float32" then has_its_slope(name, second, key) end
         end
       end
       for key in pairs(changes) do assert(known[key], key .. " is no option") end

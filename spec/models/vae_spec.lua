@@ -278,6 +278,21 @@ local encoders = {
 }
 
 describe("imputation", function()
+  -- A decoder that does not see z: every draw has its mean, and z from the prior is always taken.
+  it("keeps as many draws as are asked for, after the warmup, and averages them", function()
+    pn.seed(7)
+    local m = factor_analysis()
+    set(m.likelihood.net[1], pn.zeros { 2, 2 }:totable(), { 0.7, -1.2 })
+    set(m.latents.encoder[1][1], pn.zeros { 2, 4 }:totable(), { 0, 0, 0, 0 })
+    local x, mask = pn.tensor { { 3, 0 }, { 1, 2 } }, pn.tensor { { true, false }, { false, true } }
+    for _, o in ipairs { { 1, 0 }, { 3, 4 }, { 4, 3 } } do
+      local filled, taken = m:impute(x, mask, { draws = o[1], warmup = o[2] })
+      assert.near(0, (filled - pn.tensor { { 3, -1.2 }, { 0.7, 2 } }):abs():max():item(), 1e-12)
+      assert.equal(1, taken)
+      assert.same({ o[1], 2, 2 }, m:impute(x, mask, { draws = o[1], warmup = o[2], history = true }):shape())
+    end
+  end)
+
   for name, encode in pairs(encoders) do
     it("gives the conditional law of a linear model, the encoder being " .. name, function()
       pn.seed(6)
@@ -354,6 +369,52 @@ describe("every kind of model", function()
         end
       end
     end)
+  end)
+
+  -- Along one direction of all parameters, at the same draws. (That of "dreg" is not the slope of its value.)
+  it("has the gradient of its loss and of its joint density, by differences", function()
+    each_shape(function(given, m)
+      if given.dtype == "float32" then return end
+      local x, c = data_for(m, 3)
+      local g, list, way, at = pn.generator(4), m:parameters(), {}, {}
+      for k, p in ipairs(list) do
+        way[k] = pn.randn(p:shape(), { generator = g })
+        at[k] = p:detach() + pn.randn(p:shape(), { generator = g }) * 0.1
+      end
+      local z = #m.latent == 1 and pn.randn({ 2, 3, m.latent[1] }, { generator = g }) or nil
+      for _, o in ipairs { { objective = "elbo" }, { objective = "elbo", draws = 3 }, { objective = "iwae", draws = 3 },
+        z and {} or nil } do
+        local function value(h)
+          for k, p in ipairs(list) do p:set(at[k] + way[k] * h) end
+          pn.seed(6)
+          if not o.objective then return (m:log_joint(z, { x, c }) * pn.tensor { 1, 2, -0.5 }):sum() end
+          return m:loss(x, { condition = c, objective = o.objective, draws = o.draws })
+        end
+        local slope, h = 0, 1e-5
+        for k, grad in ipairs(pn.grad(value(0), list)) do
+          slope = slope + (grad and (grad * way[k]):sum():item() or 0)
+        end
+        local function along(step) return value(step):item() end
+        local wanted = (8 * (along(h) - along(-h)) - (along(2 * h) - along(-2 * h))) / (12 * h)
+        assert.near(wanted, slope, 1e-6 * math.max(1, math.abs(slope)))
+        assert.is_true(math.abs(slope) > 1e-3)
+      end
+    end)
+  end)
+
+  -- The decoder does not see z: what moves the posterior's mean 0.4 is the divergence alone, of slope 0.4.
+  it("lets the weight of the divergence rise from 0 to 1 in the steps of so many epochs", function()
+    local m = pn.models.vae { data = 2, latent = 1, hidden = {}, decoder = "normal" }
+    set(m.likelihood.net[1], { { 0, 0 } }, { 0, 0 })
+    local head = m.latents.encoder[1][1]
+    set(head, pn.zeros({ 2, 2 }):totable(), { 0.4, 0.3 })
+    local bias, lr, sum = head:parameters()[2], 1e-6, 0
+    m:fit { data = pn.ones { 5, 2 }, epochs = 4, batch_size = 2, warmup = 2, compile = false,
+      optimiser = pn.optim.sgd({ bias }, { lr = lr }), on_epoch = function(s)
+        for k = 1, 3 do sum = sum + math.min(1, ((s.epoch - 1) * 3 + k - 1) / 6) end
+        assert.near(sum, (0.4 - bias[1]:item()) / (0.4 * lr), 1e-4)
+      end }
+    assert.near(6 + 15 / 6, sum, 1e-12)
   end)
 
   it("takes the order of the data from a seed", function()

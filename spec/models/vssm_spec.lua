@@ -271,6 +271,29 @@ describe("a bound", function()
       assert.equal(#q:parameters(), #wide:parameters())
       assert.is_true(wide:parameters()[1]:numel() > q:parameters()[1]:numel())
       assert.equal(m.states, wide.model.states)
+      for factor = 1, 2 do -- units and layers, all so many times as wide
+        local own = { units = 4 * factor, hidden = { 32 * factor } }
+        for key, v in pairs(o) do own[key] = own[key] or v end
+        local list = q:widened(factor):parameters()
+        for k, w in ipairs(pn.models.vssm(own):amortised_posterior():parameters()) do
+          assert.same(w:shape(), list[k]:shape())
+        end
+      end
+      -- the slope of what pn.gap.measure makes large, along one direction of all parameters
+      local all, way, at, slope = m:parameters(), {}, {}, 0
+      for k, p in ipairs(all) do
+        way[k], at[k] = pn.randn(p:shape()), p:detach() + pn.randn(p:shape()) * 0.05
+      end
+      local function along(h)
+        for k, p in ipairs(all) do p:set(at[k] + way[k] * h) end
+        local drawn, log_of = q:draw(b, 2, pn.generator(2))
+        return ((m:log_joint(drawn, b) - log_of * 0.7) * pn.tensor { 1, -2, 3 }):sum()
+      end
+      for k, grad in ipairs(pn.grad(along(0), all)) do slope = slope + (grad and (grad * way[k]):sum():item() or 0) end
+      local h = 1e-5
+      local wanted = (8 * (along(h) - along(-h)) - (along(2 * h) - along(-2 * h))):item() / (12 * h)
+      assert.near(wanted, slope, 1e-6 * math.max(1, math.abs(slope)))
+      for k, p in ipairs(all) do p:set(at[k]) end
     end
     assert.is_true(pn.models.vssm { units = 3 }:amortised_posterior().sees_all)
   end)

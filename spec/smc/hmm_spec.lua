@@ -66,6 +66,116 @@ describe("pn.smc.hmm", function()
     assert.is_true(math.abs(joint:item() - m:log_likelihood(y):item() - math.log(best)) < 1e-12)
   end)
 
+  -- Every form that initial state, transition and emission may have, with gaps: each sequence by all of its paths.
+  it("is the sum over all paths of each sequence, whatever varies with step and sequence", function()
+    local T, H, B, K = 3, 2, 2, 3
+    local y = pn.randn { T, B, 2 }
+    local seen = pn.tensor { { true, true }, { false, true }, { true, false } }
+    local loc, scale = pn.tensor { { -1, 0.3 }, { 0.5, 2 }, { 1.5, -0.7 } }, pn.tensor { { 0.6 }, { 1.1 }, { 1.7 } }
+    local law = pn.dist.normal(loc, scale:broadcast_to { K, 2 }):independent(1)
+    local gaps = pn.where(seen:unsqueeze(-1), y, pn.full({}, 0 / 0))
+    local e = {}
+    for k = 1, K do e[k] = pn.dist.normal(loc[k], scale[k]:broadcast_to { 2 }):independent(1):log_prob(y) end
+    e = pn.stack(e, 3)
+    local function density() return e end
+    local function paths(steps)
+      local list = { {} }
+      for _ = 1, steps do
+        local longer = {}
+        for _, path in ipairs(list) do
+          for k = 1, K do
+            local more = { table.unpack(path) }
+            more[#more + 1] = k
+            longer[#longer + 1] = more
+          end
+        end
+        list = longer
+      end
+      return list
+    end
+    local function log_sum(list)
+      local most, sum = -inf, 0
+      for _, v in pairs(list) do most = math.max(most, v) end
+      for _, v in pairs(list) do sum = sum + math.exp(v - most) end
+      return most + math.log(sum)
+    end
+    for form, sizes in ipairs { { { K }, { K, K } }, { { B, K }, { T + H, K, K } }, { { K }, { 1, B, K, K } },
+      { { B, K }, { T + H, B, K, K } } } do
+      local i, a = pn.randn(sizes[1]), pn.randn(sizes[2])
+      local log_i, log_a = i:log_softmax(-1), a:log_softmax(-1)
+      local function made(emission, steps)
+        local own = a:size(1) == T + H and a:slice(1, 1, steps) or a
+        return pn.smc.hmm { initial_logits = i, transition_logits = own, emission = emission }
+      end
+      local function first(n, k) return (log_i:ndim() == 2 and log_i[n] or log_i)[k]:item() end
+      local function move(t, n, from, to)
+        local m = log_a:ndim() == 4 and log_a:select(2, n) or log_a
+        m = m:ndim() == 3 and m[m:size(1) == 1 and 1 or t] or m
+        return m[from][to]:item()
+      end
+      for way, emission in ipairs { law, density } do
+        local o, m = way == 2 and { observed = seen } or nil, made(emission, T)
+        local z = way == 1 and gaps or y
+        local f, s = m:filter(z, o), m:smooth(z, { observed = o and seen, pairwise = true })
+        local path, best = m:viterbi(z, o)
+        local ahead = made(emission, T + H):forecast(z, H, o)
+        assert.equal(way == 1, ahead.observations ~= nil)
+        for n = 1, B do
+          local all, marginal, pair, filtered, predicted, next_state, top, top_path = {}, {}, {}, {}, {}, {}, -inf, nil
+          local function count(into, key, v) into[key] = into[key] and log_sum { into[key], v } or v end
+          for _, p in ipairs(paths(T + H)) do
+            local v = first(n, p[1])
+            for t = 1, T + H do
+              if t > 1 then v = v + move(t, n, p[t - 1], p[t]) end
+              if t <= T then
+                count(predicted, t * 10 + p[t], v)
+                v = v + (seen[t][n]:item() and e[t][n][p[t]]:item() or 0)
+                count(filtered, t * 10 + p[t], v)
+              end
+              if t == T then
+                local own = { table.unpack(p, 1, T) }
+                for at = n == 2 and T or T + 1, T do own[at] = 0 end -- nothing is seen at the end of the second
+                local u = n == 2 and v - move(T, n, p[T - 1], p[T]) or v
+                if u > top then top, top_path = u, own end
+              end
+            end
+            all[#all + 1] = v
+            for t = 1, T do
+              count(marginal, t * 10 + p[t], v)
+              if t > 1 then count(pair, t * 100 + p[t - 1] * 10 + p[t], v) end
+            end
+            for h = 1, H do count(next_state, h * 10 + p[T + h], v) end
+          end
+          local total = log_sum(all)
+          local where = ("form %d, %d, sequence %d"):format(form, way, n)
+          local function near(want, got) assert(math.abs(want - got:item()) < 1e-11, where) end
+          near(total, m:log_likelihood(z, o)[n])
+          near(total, s.log_likelihood[n])
+          near(top, best[n])
+          for t = 1, T do
+            assert.equal(top_path[t] - 1, path[t][n]:item())
+            local past = {} -- paths are counted once for each way they may go on
+            for k = 1, K do past[k] = filtered[t * 10 + k] end
+            local prior = {}
+            for k = 1, K do prior[k] = predicted[t * 10 + k] end
+            near(log_sum(past) - log_sum(prior), f.increments[t][n])
+            for k = 1, K do
+              near(past[k] - log_sum(past), f.filtered[t][n][k])
+              near(prior[k] - log_sum(prior), f.predicted[t][n][k])
+              near(math.exp(marginal[t * 10 + k] - total), s.marginals[t][n][k])
+              for j = 1, t > 1 and K or 0 do
+                near(math.exp(pair[t * 100 + j * 10 + k] - total), s.pairs[t - 1][n][j][k])
+              end
+            end
+          end
+          for h = 1, H do
+            for k = 1, K do near(math.exp(next_state[h * 10 + k] - total), ahead.states[h][n][k]) end
+          end
+        end
+      end
+    end
+  end)
+
   it("has expected counts as its gradient (Fisher's identity), twice differentiable", function()
     local c = golden.enumerated
     local a = pn.tensor(c.transition):log()

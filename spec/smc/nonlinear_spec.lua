@@ -99,6 +99,52 @@ describe("extended and unscented Kalman filters", function()
     end
   end)
 
+  -- Values and slopes of the parts, by the filter that is written for them.
+  it("take a linear system as it is: what the exact filter gives, and its slopes in every part", function()
+    local steps, b = 5, 2
+    local parts, list, names = {}, {}, {}
+    local function part(name, x)
+      parts[name] = pn.param(x)
+      list[#list + 1], names[#names + 1] = parts[name], name
+    end
+    part("transition", pn.randn { steps, 1, 2, 2 } * 0.5)
+    part("transition_offset", pn.randn { steps, 1, 2 })
+    part("transition_input", pn.randn { 2, 3 })
+    part("transition_cov", positive(2, 0.3))
+    part("emission", pn.randn { steps, 1, 2, 2 })
+    part("emission_offset", pn.randn { steps, 1, 2 })
+    part("emission_input", pn.randn { 2, 3 })
+    part("emission_cov", positive(2, 0.4))
+    part("initial_mean", pn.randn { 2 })
+    part("initial_cov", positive(2, 1))
+    local y = pn.where(pn.rand { steps, b, 2 }:gt(0.25), pn.randn { steps, b, 2 }, pn.full({}, 0 / 0))
+    for _, first in ipairs { "initial", "predicted" } do
+      local o = { inputs = pn.randn { steps, b, 3 }, first = first }
+      local want = smc.kalman.filter(parts, y, o)
+      local slopes = pn.grad(want.log_likelihood[1] + want.log_likelihood[2] * 2, list)
+      local way, at, slope, h = {}, {}, 0, 1e-5 -- along one direction of all
+      for k, x in ipairs(list) do
+        way[k], at[k] = pn.randn(x:shape()), x:detach() + 0
+        way[k] = names[k]:find "_cov" and way[k] + way[k]:t() or way[k]
+        slope = slope + (slopes[k] * way[k]):sum():item()
+      end
+      local function along(step)
+        for k, x in ipairs(list) do x:set(at[k] + way[k] * step) end
+        local value = smc.kalman.log_likelihood(parts, y, o)
+        return value[1]:item() + value[2]:item() * 2
+      end
+      assert.near((8 * (along(h) - along(-h)) - along(2 * h) + along(-2 * h)) / (12 * h), slope, 1e-6 * math.abs(slope))
+      along(0)
+      for _, f in ipairs { smc.extended, smc.unscented } do
+        local got = f(parts, y, o)
+        for _, name in ipairs { "mean", "cov" } do assert.is_true(furthest(got[name], want[name]) < 1e-9, name) end
+        for k, g in ipairs(pn.grad(got.log_likelihood[1] + got.log_likelihood[2] * 2, list)) do
+          assert.is_true(furthest(g, slopes[k]) < 1e-7, names[k])
+        end
+      end
+    end
+  end)
+
   it("smooth as the joint distribution says", function()
     local steps = 6
     local system, k = linear_system(3, 2, steps)
@@ -252,6 +298,79 @@ describe("ensemble Kalman filters", function()
     assert.is_true(furthest(out.cov[1], cov) < 1e-12)
     assert.is_true(furthest(out.log_prob[1], log_prob) < 1e-12)
     assert.is_true(furthest(out.ensemble:mean(1), mean) < 1e-12)
+  end)
+
+  -- Two steps of two series, member by member, of the same draws: the start's, each move's and each observation's.
+  it("move each member by the gain of the ensemble's own moments, tapered, inflated, with gaps", function()
+    local n, p, count, b, steps = 3, 2, 5, 2, 2
+    local function part(...) return pn.param(pn.randn { ... }) end
+    local a, c, d, q, r, m, v = part(n, n), part(p, n), part(p), part(n, n), part(p, p), part(b, n), part(n, n)
+    local list = { a, c, d, q, r, m, v }
+    local function cov_of(x) return x:matmul(x:t()) + pn.eye(x:size(1)) * 0.5 end
+    local system = { transition = function(x) return x:matmul(a:t()) end,
+      emission = function(x) return x:matmul(c:t()) + d end,
+      transition_cov = function() return cov_of(q) end, emission_cov = function() return cov_of(r) end }
+    local function settle() system.initial_mean, system.initial_cov = m, cov_of(v) end
+    local y, observed = pn.randn { steps, b, p }, pn.tensor { { { true, true }, { false, true } }, { { true, false },
+      { true, true } } }
+    local taper, emission_taper = pn.rand { n, p }, pn.tensor { { 1, 0.4 }, { 0.4, 1 } }
+    for _, o in ipairs { { taper = taper, emission_taper = emission_taper, inflation = 1.3, observed = observed },
+      { observed = observed }, { update = "transform", inflation = 1.2, observed = observed } } do
+      o.num_particles = count
+      local function run()
+        settle()
+        o.generator = pn.generator(5)
+        return smc.ensemble(system, y, o)
+      end
+      local got, g = run(), pn.generator(5)
+      local function noise(cov, ...)
+        return pn.randn({ count, b, ... }, { generator = g }):matmul(cov:cholesky():t())
+      end
+      local x = m + noise(cov_of(v), n)
+      for t = 1, steps do
+        x = x:matmul(a:t()) + noise(cov_of(q), n)
+        x = x:mean(1) + (x - x:mean(1)) * (o.inflation or 1)
+        local e = o.update ~= "transform" and pn.randn({ count, b, p }, { generator = g })
+        local members = {}
+        for i = 1, b do
+          local own, z = x:select(2, i), system.emission(x:select(2, i))
+          local places = {}
+          for k = 1, p do places[#places + 1] = observed[t][i][k]:item() and k - 1 or nil end
+          local at = pn.tensor(places, { dtype = "int64" })
+          local apart, of_z = own - own:mean(1), (z - z:mean(1)):take(2, at)
+          local cross, spread = apart:t():matmul(of_z) / (count - 1), of_z:t():matmul(of_z) / (count - 1)
+          if o.taper then
+            cross, spread = cross * taper:take(2, at), spread * emission_taper:take(1, at):take(2, at)
+          end
+          local whole = spread + cov_of(r):take(1, at):take(2, at)
+          local gain, off = cross:matmul(whole:inverse()), (y[t][i] - z:mean(1)):take(1, at)
+          local close_to = pn.dist.multivariate_normal { loc = off * 0, covariance_matrix = whole }
+          assert.near(close_to:log_prob(off):item(), got.log_prob[t][i]:item(), 1e-9)
+          assert.is_true(furthest(got.predicted_mean[t][i], own:mean(1)) < 1e-9)
+          assert.is_true(furthest(got.predicted_cov[t][i], apart:t():matmul(apart) / (count - 1)) < 1e-9)
+          local mean = own:mean(1) + gain:matmul(off)
+          assert.is_true(furthest(got.mean[t][i], mean) < 1e-9)
+          if e then
+            local own_noise = e:select(2, i):take(2, at):matmul(cov_of(r):take(1, at):take(2, at):cholesky():t())
+            own_noise = own_noise - own_noise:mean(1)
+            members[i] = own + ((y[t][i] - z):take(2, at) + own_noise):matmul(gain:t())
+          else -- P - K S K'
+            local cov = apart:t():matmul(apart) / (count - 1) - gain:matmul(whole):matmul(gain:t())
+            assert.is_true(furthest(got.cov[t][i], cov) < 1e-9)
+          end
+        end
+        if not e then break end -- its members have these moments, and are others
+        x = pn.stack(members, 2)
+        local apart = x - x:mean(1)
+        assert.is_true(furthest(got.cov[t], (apart:unsqueeze(-1) * apart:unsqueeze(-2)):sum(1) / (count - 1)) < 1e-9)
+        if t == steps then assert.is_true(furthest(got.ensemble, x) < 1e-9) end
+      end
+      assert(pn.check_gradients(function()
+        local out = run()
+        return out.mean:sin():sum() + (out.cov * 0.3):cos():sum() + (out.log_prob * pn.tensor { 1, 2 }):sum()
+          + out.ensemble:sin():sum() + out.predicted_mean:cos():sum() + out.predicted_cov:sin():sum()
+      end, list))
+    end
   end)
 
   it("see through the noise of a small ensemble with a taper and inflation", function()

@@ -88,6 +88,67 @@ local function check_posterior(p, least_ess)
   end
 end
 
+describe("the proposal of particle Metropolis", function()
+  local pmmh = require "penumbra.smc.pmmh"
+
+  -- The covariance of N rows, its diagonal counting d / (N + d) more.
+  local function check_factor(rows, factor, wide)
+    local n, d = rows:size(1), rows:size(2)
+    local apart = rows - rows:mean(1)
+    local want = apart:t():matmul(apart) / n
+    want = want * (n / (n + d)) + want * pn.eye(d) * (d / (n + d))
+    assert.is_true((factor:matmul(factor:t()) / wide ^ 2 - want):abs():max():item() < 1e-10)
+  end
+
+  it("begins a tenth as wide as the prior, and follows acceptance and the later half of the way", function()
+    local g, self = pn.generator(5), { chains = 3, target_accept = 0.3 }
+    local root = pn.tensor { { 1, 0 }, { 0.6, 2 } }
+    self.target = { size = 2 }
+    function self.target.draw_priors(_, n) return pn.randn({ n, 2 }, { generator = g }):matmul(root) end
+    local start = pmmh.start_proposal(self)
+    assert.same({ 100, 2 }, start:shape())
+    check_factor(start, self.factor, 0.1)
+    local log_scale, history, first = math.log(2.38 / 2 ^ 0.5), {}, self.factor
+    assert.near(math.exp(log_scale), self.scale, 1e-12)
+    for k = 1, 110 do
+      history[k] = pn.randn({ 3, 2 }, { generator = g }):matmul(root) * k
+      local accept = k % 7 / 10
+      pmmh.adapt(self, k, history, accept)
+      log_scale = log_scale + 2 * (accept - 0.3) * math.max(k ^ -0.5, 0.05)
+      assert.near(1, self.scale / math.exp(log_scale), 1e-12)
+      if k < 50 then
+        assert.equal(first, self.factor)
+      elseif k % 25 == 0 then
+        check_factor(pn.concatenate(table.move(history, k // 2 + 1, k, 1, {}), 1), self.factor, 1)
+        first = self.factor
+      else
+        assert.equal(first, self.factor)
+      end
+    end
+  end)
+
+  -- Where a draw differs from the one before it was taken, elsewhere nothing changes.
+  it("is told of by statistics: what was taken, the likelihood found there, and the density with the prior", function()
+    pn.seed(23)
+    local p = pn.smc.pmmh(model, { data = { y }, num_particles = 20, warmup = 10, draws = 40, chains = 2 })
+    local s = p.statistics
+    local rho, sigma = p.draws.rho, p.draws.sigma
+    local prior = priors.rho:log_prob(rho) + priors.sigma:log_prob(sigma)
+      + rho:log() + (1 - rho):log() + sigma:log() -- of the unconstrained numbers
+    assert.is_true((s.log_density - s.log_likelihood - prior):abs():max():item() < 1e-9)
+    local taken = 0
+    for c = 1, 2 do
+      for k = 2, 40 do
+        local moved = rho[c][k]:item() ~= rho[c][k - 1]:item()
+        assert.equal(moved, s.accept[c][k]:item() == 1)
+        assert.equal(moved, s.log_likelihood[c][k]:item() ~= s.log_likelihood[c][k - 1]:item())
+        taken = taken + (moved and 1 or 0)
+      end
+    end
+    assert.is_true(taken > 2 and taken < 76)
+  end)
+end)
+
 describe("a model with m:scan as a particle filter", function()
   it("has the evidence of the Kalman filter, for sets of parameters side by side", function()
     pn.seed(1)

@@ -123,6 +123,44 @@ end)
 describe("gradients of bounds", function()
   before_each(function() pn.seed(32) end)
 
+  -- The same draws at both ends: nothing is resampled, so that the value is a smooth function of the parameters.
+  it("without resampling are those of differences, for one series and for several", function()
+    local h = 1e-5
+    for _, batch in ipairs { {}, { 3 } } do
+      local y = pn.randn({ 4, table.unpack(batch) }, { generator = pn.generator(2) })
+      local function value(name, shift)
+        pn.seed(7)
+        local p = { list = {} }
+        for k, key in ipairs(NAMES) do
+          p[key] = pn.param(pn.full(batch, AT[key] + shift * k)) -- along (1, 2, 3)
+          p.list[k] = p[key]
+        end
+        local o = model(p, 5, 1, { batch_shape = batch, threshold = 0.9 }) -- each bound has its own threshold
+        return smc[name](smc.filter, o, y, (name == "fivo" or name == "vsmc") and { threshold = 0 } or nil), p.list
+      end
+      for _, name in ipairs { "elbo", "iwae", "fivo", "vsmc" } do
+        local at, list = value(name, 0)
+        local slope = 0
+        for k, g in ipairs(pn.grad(at, list)) do slope = slope + g:sum():item() * k end
+        local wanted = (value(name, h):item() - value(name, -h):item()) / (2 * h)
+        assert.near(wanted, slope, 1e-6 * math.abs(slope), name)
+        assert.is_true(math.abs(slope) > 0.05)
+        assert.same({}, at:shape())
+      end
+      assert.equal(value("iwae", 0):item(), value("fivo", 0):item())
+      local bounds = {} -- a score has a slope and no value
+      for k, gradient in ipairs { "dropped", "score_function" } do
+        pn.seed(8)
+        local p = parameters(1)
+        bounds[k] = smc.vsmc(smc.filter, model(p, 5, 1, { batch_shape = batch }), y, { gradient = gradient,
+          resampling = "multinomial" })
+      end
+      assert.equal(bounds[1]:item(), bounds[2]:item())
+      assert.is_true(bounds[2]:requires_grad())
+      assert.is_true(value("elbo", 0):item() < value("iwae", 0):item() - 1e-3)
+    end
+  end)
+
   it("by stop_gradient are those of the evidence itself: Z times them is unbiased for few particles", function()
     local log_p, g = exact(Y)
     for _, resampling in ipairs { "multinomial", "systematic" } do

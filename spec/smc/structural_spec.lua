@@ -62,6 +62,32 @@ describe("a structural model", function()
     close(all_held:log_likelihood(y), all_held:fit(y).log_likelihood_at_fit, 1e-12)
   end)
 
+  -- Of one step: a start elsewhere would not be at the top after it. In other units all is the same.
+  it("begins where it is told to, and ends at the same place in any unit", function()
+    pn.seed(4)
+    local t = pn.arange(60)
+    local y = (t * (2 * math.pi / 11)):sin() * 3 + pn.randn { 60 } * 0.5
+    local model = structural.level {} + structural.cycle { start = 8, shortest = 4 } + structural.irregular {}
+    local fit = model:fit(y)
+    local at = {}
+    for name, v in pairs(fit:parameters()) do at[name] = v:item() end
+    local again = model:fit(y, { start = at, steps = 1 })
+    assert.near(fit.log_likelihood_at_fit, again.log_likelihood_at_fit, 1e-5)
+    at["level.scale"] = nil -- which is next to 0, and nothing hangs on
+    for name, v in pairs(at) do assert.near(1, again:parameters()[name]:item() / v, 1e-3, name) end
+    -- from afar the first turn ends by a coarse tolerance, and the second has what is left of the steps
+    local two, far = structural.level {} + structural.irregular {}, { ["irregular.scale"] = 1e-2,
+      ["level.scale"] = 1e-3 }
+    local steps = two:fit(y, { start = far }).steps
+    assert.equal(steps - 1, two:fit(y, { start = far, steps = steps - 1 }).steps)
+    local small = model:fit(y * 1e-3)
+    -- (one number of y goes to the level, which starts diffuse)
+    assert.near(fit.log_likelihood_at_fit + 59 * math.log(1e3), small.log_likelihood_at_fit, 1e-4)
+    for name, v in pairs(at) do
+      assert.near(1, small:parameters()[name]:item() / (v * (name:find "scale" and 1e-3 or 1)), 1e-3, name)
+    end
+  end)
+
   it("has a cycle whose period is found", function()
     pn.seed(4)
     local t = pn.arange(200)
@@ -94,6 +120,38 @@ describe("a structural model", function()
     end
   end)
 
+  -- Of all components, each with its own parameters, two series, gaps and regressors.
+  it("has the slopes of differences: likelihood, components and forecasts in all parameters", function()
+    local g = pn.generator(9)
+    local y = pn.randn({ 14, 2 }, { generator = g }):cumsum(1)
+    y = pn.where(pn.rand({ 14, 2 }, { generator = g }):lt(0.15), pn.full({}, 0 / 0), y)
+    local x, ahead = pn.randn({ 14, 1 }, { generator = g }), pn.randn({ 3, 1 }, { generator = g })
+    local list = {}
+    local function p(...)
+      list[#list + 1] = pn.param(select("#", ...) > 1 and pn.tensor { ... } or pn.full({}, (...)))
+      return list[#list]
+    end
+    local models = { structural.trend { scale = p(0.5), slope_scale = p(0.2) } + structural.arma { ar = p(0.5, -0.3),
+      ma = p(0.4, 0.1), scale = p(0.7) } + structural.irregular { scale = p(0.4) },
+      structural.level { scale = p(0.6) } + structural.seasonal { period = 3, scale = p(0.3) }
+        + structural.cycle { period = p(5.5), damping = p(0.7), scale = p(0.4) }
+        + structural.regression { x = x, scale = p(0.3) } + structural.irregular { scale = p(0.8) },
+      structural.level { scale = p(0.4) } + structural.seasonal { period = 4, scale = p(0.2), form = "trigonometric" }
+        + structural.arma { ma = { 0.3 }, scale = p(0.5) } + structural.irregular { scale = p(0.3) } }
+    assert(pn.check_gradients(function()
+      local sum = 0
+      for k, m in ipairs(models) do
+        local inputs = k == 2 and { inputs = { regression = ahead } } or nil
+        local f, c = m:forecast(y, 3, inputs), m:components(y)
+        sum = sum + m:log_likelihood(y)[1] + m:log_likelihood(y)[2] * 2 + f.mean:sin():sum() + f.scale:cos():sum()
+        for name, part in pairs(c) do
+          sum = sum + (name ~= "irregular" and part.mean or part.scale):sin():sum() + part.scale:cos():sum()
+        end
+      end
+      return sum
+    end, list))
+  end)
+
   it("lets coefficients walk", function()
     pn.seed(5)
     local x = pn.randn { 150, 1 }
@@ -116,6 +174,17 @@ describe("a structural model", function()
     local power = s.transition
     for _ = 1, 16 do power = power:matmul(power) end
     assert(power:abs():max():item() < 1)
+  end)
+
+  -- 1 - 1.2 z + 0.5 z^2 has its roots outside of the unit circle; 1 + 1.2 z - 0.5 z^2 has not.
+  it("finds an invertible moving average, of more likelihood than the truth's", function()
+    pn.seed(7)
+    local e = pn.randn { 202 }
+    local y = e:slice(1, 3, 202) - e:slice(1, 2, 201) * 1.2 + e:slice(1, 1, 200) * 0.5
+    local fit = (structural.arma { q = 2 } + structural.irregular { scale = 0 }):fit(y)
+    local truth = structural.arma { ma = { -1.2, 0.5 }, scale = 1 } + structural.irregular { scale = 0 }
+    assert.is_true(fit.log_likelihood_at_fit > truth:log_likelihood(y):item())
+    close(fit:parameters()["arma.ma"], pn.tensor { -1.2, 0.5 }, 0.25)
   end)
 
   it("says what is wrong", function()

@@ -47,6 +47,75 @@ local function check_evidence(model, settings, exact, runs)
   return p
 end
 
+describe("the moves of an SMC sampler", function()
+  local tempering = require "penumbra.smc.tempering"
+
+  it("are made in coordinates of the weighted covariance, its diagonal counting d / (N + d) more", function()
+    local g, n, d = pn.generator(3), 7, 3
+    local z, log_w = pn.randn({ n, d }, { generator = g }) * pn.tensor { 1, 3, 0.2 }, pn.randn({ n }, { generator = g })
+    local w, factor = log_w:softmax(1):totable(), tempering.factor_of(z, log_w)
+    local mean = (log_w:softmax(1):unsqueeze(2) * z):sum(1):totable()
+    local got = factor:matmul(factor:t()):totable()
+    for i = 1, d do
+      for j = 1, d do
+        local sum = 0
+        for k = 1, n do sum = sum + w[k] * (z[k][i]:item() - mean[i]) * (z[k][j]:item() - mean[j]) end
+        assert.near(i == j and sum or sum * n / (n + d), got[i][j], 1e-12)
+        assert.is_true(j <= i or factor[i][j]:item() == 0)
+      end
+    end
+    local at, u = tempering.coordinates(z, factor), pn.randn({ n, d }, { generator = g }) * 0.5
+    assert.is_true((at:matmul(factor:t()) + z:mean(1) - z):abs():max():item() < 1e-12)
+    local most = -1
+    for j = 1, d do
+      local a, b = at:select(2, j), (at + u):select(2, j)
+      a, b = a - a:mean(), b - b:mean()
+      most = math.max(most, ((a * b):sum() / (a:square():sum() * b:square():sum()):sqrt()):item())
+    end
+    assert.near(1 - most, tempering.mixing_of(at, u), 1e-12)
+  end)
+
+  it("begin at the first places whose cumulated weights exceed (i + u) / N", function()
+    for _, count in ipairs { 5, 12 } do
+      local log_w = pn.randn({ 7 }, { generator = pn.generator(count) })
+      local u = pn.rand({ 1 }, { generator = pn.generator(4), dtype = "float64" }):item()
+      local sums, want = log_w:softmax(1):cumsum(1):totable(), {}
+      for i = 0, count - 1 do
+        local k = 1
+        while sums[k] <= (i + u) / count do k = k + 1 end
+        want[i + 1] = k - 1
+      end
+      assert.same(want, tempering.systematic(log_w, count, pn.generator(4)):totable())
+    end
+  end)
+
+  -- log step rises with each move by what its acceptance is above the one that is best.
+  it("have steps that follow their acceptance", function()
+    pn.seed(31)
+    local model = pn.model(function(m)
+      local w = m:sample("w", dist.normal(pn.zeros { 3 }, 1):independent(1))
+      m:observe("y", dist.normal(w, 0.3):independent(1), pn.tensor { 1, -0.5, 2 })
+    end)
+    local first = { random_walk = 2.38 / 3 ^ 0.5, hmc = 3 ^ -0.25 }
+    local best = { random_walk = 0.234 + 0.206 / 3, hmc = 0.8 }
+    for _, kernel in ipairs { "random_walk", "hmc" } do
+      for _, more in ipairs { {}, { max_moves = 1 }, { waste_free = 4 } } do
+        local p = pn.smc.sample(model, { num_particles = 60, kernel = kernel, max_moves = more.max_moves,
+          waste_free = more.waste_free })
+        local step = first[kernel]
+        for _, rung in ipairs(p.ladder) do
+          step = step * math.exp(rung.moves * (rung.accept - best[kernel]))
+          assert.near(1, rung.step_size / step, 1e-9)
+          assert.is_true(rung.moves == (more.waste_free and 3 or more.max_moves or rung.moves))
+          assert.is_true(more.max_moves ~= nil or more.waste_free ~= nil or rung.mixing >= 0.9)
+          assert.is_true(rung.accept > 0.05 and rung.accept <= 1)
+        end
+        assert.is_true(#p.ladder > 2 and math.abs(step / first[kernel] - 1) > 1e-3)
+      end
+    end
+  end)
+end)
+
 describe("the evidence of an SMC sampler", function()
   local y = normal_data()
   for name, settings in pairs {

@@ -21,6 +21,46 @@ local function told(o)
   return o
 end
 
+describe("every likelihood of the outputs", function()
+  -- Each datum has a weight of its own; draws are the same at both ends of a difference.
+  it("has slopes of all objectives and predictions in mean, variance and precision, with a variance or none", function()
+    local g = pn.generator(7)
+    local m, spread, log_b = pn.param(pn.randn({ 3, 2 }, { generator = g })),
+      pn.param(pn.randn({ 3, 2 }, { generator = g }) * 0.5), pn.param(pn.tensor(0.4))
+    local labels, weights = pn.tensor({ 1, 0, 1 }, { dtype = "int64" }), pn.tensor { 1, -2, 0.5 }
+    local targets = { normal = pn.tensor { { 0.3, -1 }, { 2, 0.5 }, { -0.7, 1 } }, probit = labels,
+      categorical = labels }
+    local function draw(mean, variance, count)
+      return mean + variance:sqrt() * pn.randn({ count, 3, 2 }, { generator = pn.generator(9) })
+    end
+    for name, row in pairs(heads) do
+      for objective, f in pairs(row.objectives) do
+        for _, spread_too in ipairs { true, false } do
+          local function options_now()
+            local o = told { out = 2, objective = objective, draw = draw }
+            o.draws.train, o.noise_precision = 4, log_b:exp()
+            return o
+          end
+          local y = row.prepare(targets[name], options_now())
+          assert(pn.check_gradients(function()
+            local o, v = options_now(), spread_too and spread:exp() or nil
+            local sum = (f(y, m, v, o) * weights):sum()
+            if not v then return sum end
+            for _, draws in ipairs { false, draw(m, v, 4) } do
+              local p = row.predict(m, v, draws or nil, o)
+              for _, part in ipairs { "mean", "variance", "spread", "probabilities" } do
+                sum = sum + (p[part] and p[part]:sin():sum() or 0)
+              end
+              sum = sum + (row.log_predictive(y, m, v, draws or nil, o) * weights):sum()
+            end
+            return sum
+          end, { m, spread, log_b }), name .. " " .. objective)
+        end
+      end
+    end
+  end)
+end)
+
 describe("probit", function()
   local probit = heads.probit
   local m, v = pn.tensor { { .8 } }, pn.tensor { { .236 } }

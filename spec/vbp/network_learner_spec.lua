@@ -130,6 +130,10 @@ describe("a prior of weights", function()
     for name, row in pairs(rows) do
       assert.is_true(pn.check_gradients(function() return row.kl(loc, log_scale, .7):sin():sum() end,
         { loc, log_scale }).error < 1e-6, name)
+      if row.log_prob then
+        assert(pn.check_gradients(function() return row.log_prob(loc, .7):sin():sum() end, { loc }))
+        near((row.log_prob(loc, .7) - pn.dist[name](0, .7):log_prob(loc)):abs():max(), 0, 1e-12, name)
+      end
       local m = worked { prior = name }
       local want = 0
       for _, w in ipairs { { .5, .2 }, { -.3, .2 }, { -.25, .2 }, { .1, .2 }, { .8, .3 }, { -.6, .3 } } do

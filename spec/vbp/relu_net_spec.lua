@@ -51,6 +51,7 @@ describe("the variational ReLU network", function()
       local r = m:fit { data = { x, y }, max_sweeps = 12, trace = true }
       local before, fell, seen = nil, 0, {}
       for _, step in ipairs(r.steps) do
+        assert.is_true(step.bound - step.bound == 0)
         if before and step.update == "gates" then
           fell = fell + (step.bound < before - 1e-9 and 1 or 0)
         elseif before then
@@ -101,6 +102,47 @@ describe("the variational ReLU network", function()
     local online = pn.vbp.relu_net { sizes = { 3, 20, 3 }, seed = 2, unit_precision = 100 }
     for from = 1, 90, 15 do online:observe(x:slice(1, from, from + 14), labels:slice(1, from, from + 14)) end
     assert.is_true(online:classes(x):ne(labels):to("float64"):mean():item() < .15)
+  end)
+
+  -- mean of w' h; its variance m' S m + sum_i v_i (E w_i^2), of a unit's input; of an open unit 1 / beta comes on top,
+  -- and of each 1 / gamma.
+  it("has the moments of a product of independent normals, layer after layer, and tells what it has seen", function()
+    local m = pn.vbp.relu_net { sizes = { 3, 4, 3, 2 }, seed = 5, prior_precision = 3, noise_precision = 4,
+      unit_precision = 6 }
+    local both = pn.stack({ y, y * 0.5 + 1 }, 2)
+    m:observe(x:slice(1, 1, 30), both:slice(1, 1, 30))
+    m:observe(x:slice(1, 31, 50), both:slice(1, 31, 50))
+    local mean, variance = m:moments(x:slice(1, 1, 4))
+    for n = 1, 4 do
+      local h, v = x[n]:totable(), { 0, 0, 0 }
+      for l = 1, 3 do
+        local w = weights_of(m, l)
+        local cov = w.precision:inverse():totable()
+        h[#h + 1], v[#v + 1] = 1, 0
+        local next_h, next_v = {}, {}
+        for k = 1, w.mean:size(2) do
+          local f, spread = 0, 0
+          for i = 1, #h do
+            f = f + w.mean[i][k]:item() * h[i]
+            for j = 1, #h do spread = spread + h[i] * cov[i][j] * h[j] end
+            spread = spread + v[i] * (w.mean[i][k]:item() ^ 2 + cov[i][i])
+          end
+          next_h[k], next_v[k] = f, spread
+          if l < 3 then next_h[k], next_v[k] = math.max(f, 0), (f > 0 and spread + 1 / 4 or 0) + 1 / 6 end
+        end
+        h, v = next_h, next_v
+      end
+      for k = 1, 2 do
+        near(mean[n][k], h[k], 1e-10)
+        near(variance[n][k], v[k], 1e-10)
+      end
+    end
+    local path = os.tmpname()
+    assert(m:save(path))
+    local found = assert(pn.checkpoint.load(path))
+    os.remove(path)
+    assert.same({ 50, 3, 4, 6, "float64" }, { found.seen, found.prior_precision, found.noise_precision,
+      found.unit_precision, found.dtype })
   end)
 
   it("comes back from its file and goes on to the same bits", function()

@@ -118,7 +118,7 @@ end
 local function descend(self, posterior, start, o)
   local vector = core.param(start)
   local opt = lbfgs.new({ vector }, { max_steps = o.max_steps, max_evaluations = 4 * o.max_steps, history = 50,
-    tolerance_grad = o.tolerance / 100, tolerance_change = 1e-16 })
+    tolerance_grad = o.tolerance, tolerance_change = 1e-16 })
   local function objective() return (loss(self, posterior, states_of(self, vector))) end
   local value = opt:step(objective)
   local gradient = core.grad(objective(), { vector })[1]:abs():max():item()

@@ -229,7 +229,7 @@ local function factor_power(self)
     return (self.model.x * self.matrix:matmul(self.model.x)):sum()
   end
   local none = self.model.x:eq(0)
-  return core.where(none, self.model.x * 0, core.where(none, self.model.x, self.factor) * self.model.x:square()):sum()
+  return (core.where(none, self.model.x, self.factor) * self.model.x:square()):sum()
 end
 
 --- approximation{loc = m, variance = lambda} or {loc = m, covariance = V}: q_0 and q_mix of the Gaussian factor N(m,

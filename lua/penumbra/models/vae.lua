@@ -258,7 +258,7 @@ function methods:fit(given)
   local opt = o.optimiser or optim.adam(self:parameters(), { lr = o.lr })
   local beta = o.warmup > 0 and core.param(core.zeros({}, { dtype = self.dtype })) or nil
   local ramp = o.warmup * math.ceil(o.data:size(1) / o.batch_size)
-  local rate = o.schedule or function() return o.lr end
+  local rate = o.schedule or function() return o.optimiser and opt.lr or o.lr end
   return train.fit { data = { o.data, o.condition }, epochs = o.epochs, batch_size = o.batch_size, optimiser = opt,
     loss = step_loss(self, o, beta), compile = o.compile, generator = o.generator, seed = o.seed,
     on_epoch = o.on_epoch, validate = o.validate, validate_every = o.validate_every, patience = o.patience,

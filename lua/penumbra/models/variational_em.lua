@@ -44,9 +44,8 @@ end
 -- The elbo of x under the normals phi [B, 2 latent] (means, logarithms of variances), in nats per datum.
 local function elbo(self, x, phi, draws)
   local q = decoder.normal_law(phi)
-  local z = draws > 1 and q:rsample { draws } or q:rsample()
-  local ll = self.likelihood(z):log_prob(x)
-  return infer.elbo { log_likelihood = draws > 1 and ll:mean(1) or ll, kl = dist.kl(q, self.prior) }
+  local ll = self.likelihood(q:rsample { draws }):log_prob(x)
+  return infer.elbo { log_likelihood = ll:mean(1), kl = dist.kl(q, self.prior) }
 end
 
 -- The E steps' and M step's functions for blocks of n rows: phi is what they work on.

@@ -39,7 +39,8 @@ end
 -- The mean of a site in place of a draw.
 local function at_mean(site) return site.dist:mean() end
 
-local function add_history(self, s, z)
+-- Keeps the moments that a step leaves, and tells of it.
+local function add_history(self, s, z, bar)
   local values = self:cut(self:rows_of(z))
   for _, out in ipairs(self.target:outputs()) do
     local x, list = values[out.name], self.history[out.name] or { mean = {}, sd = {} }
@@ -47,6 +48,9 @@ local function add_history(self, s, z)
     self.history[out.name] = list
     list.mean[#list.mean + 1] = mean
     list.sd[#list.sd + 1] = s:mean((x - mean):square()):sqrt()
+  end
+  if bar then
+    bar:step(1, "log evidence", s:log_evidence():item())
   end
 end
 
@@ -61,7 +65,7 @@ local function filter(self, s, bar)
   local z = self.target:draw_priors(self.n, self.generator)
   local state, log_w = advance(self, z, nil, 1)
   s:weigh(log_w)
-  add_history(self, s, z)
+  add_history(self, s, z, bar)
   for t = 2, self.steps do
     local m, factor = shrunk(self, s, z)
     local score
@@ -78,10 +82,7 @@ local function filter(self, s, bar)
     z = m + shift:matmul(factor:t())
     state, log_w = advance(self, z, state, t)
     s:weigh(score and pmmh.settled(log_w - score) or log_w)
-    add_history(self, s, z)
-    if bar then
-      bar:step(1, "log evidence", s:log_evidence():item())
-    end
+    add_history(self, s, z, bar)
   end
   return z
 end

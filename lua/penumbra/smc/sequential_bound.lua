@@ -47,10 +47,6 @@ local function run(where, filter, y, o)
   return result, result.machine or filter.machine
 end
 
-local function mean_of(x)
-  return x:ndim() > 0 and x:mean() or x
-end
-
 -- ---- without resampling ----
 
 --- elbo(make, model, y [, options]): the evidence lower bound, the mean over particles of the logarithm of their
@@ -62,7 +58,7 @@ function bound.elbo(make, model, y, given)
   local filter = made("smc.elbo", make, model, o, { threshold = 0 })
   local result, machine = run("smc.elbo", filter, y, o)
   local log_w = machine:log_weights()
-  return mean_of(result.log_evidence + log_w:mean(1):to(result.log_evidence:dtype())) + math.log(log_w:size(1))
+  return (result.log_evidence + log_w:mean(1):to(result.log_evidence:dtype())):mean() + math.log(log_w:size(1))
 end
 
 --- iwae(make, model, y [, options]): the logarithm of the mean weight of N paths without resampling: importance
@@ -71,7 +67,7 @@ function bound.iwae(make, model, y, given)
   options.argument("smc.iwae", "model", model, "table")
   local o = options.check("smc.iwae", given, bound_options)
   local result = run("smc.iwae", made("smc.iwae", make, model, o, { threshold = 0 }), y, o)
-  return mean_of(result.log_evidence)
+  return result.log_evidence:mean()
 end
 
 -- ---- with resampling ----
@@ -114,10 +110,10 @@ local function with_resampling(where, make, model, y, given, threshold)
   end
   local filter = made(where, make, model, o, { gradient = gradient, threshold = o.threshold or threshold })
   local result, machine = run(where, filter, y, o)
-  local value = mean_of(result.log_evidence)
+  local value = result.log_evidence:mean()
   if gradient == "score_function" then
     local score = bound.score(machine, result.increments, o.baseline)
-    value = score and value + mean_of(score) or value
+    value = score and value + score:mean() or value
   end
   return value, result
 end
