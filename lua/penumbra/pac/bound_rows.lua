@@ -156,7 +156,6 @@ rows.draws = {
   holds = "the mean of a loss over a posterior, whose mean over m = draws independent draws is r, is at most the value",
   own = function(where, given)
     local o = options.check(where, given, draw_options)
-    options.whole(where, "draws", o.draws, 1)
     if not (o.delta > 0 and o.delta < 1) then
       core.error(("%s: delta must lie strictly between 0 and 1, got %s"):format(where, tostring(o.delta)))
     end
