@@ -231,7 +231,10 @@ local function read_word(where, key, value, default)
   local other = type(value) == "table" or type(value) == "userdata" and rule_of and rule_of.least
   if not rule_of or other or value == false and default ~= "nil" then return value end
   if rule_of.least then return options.whole(where, key, value, rule_of.least) end
-  check_value(where, key, value, rule_of.kind)
+  if rule_of.kind then check_value(where, key, value, rule_of.kind) end
+  if rule_of.low and type(value) == "number" and not (value >= rule_of.low) then
+    core.error(("%s: %s must be a number from %g on, got %s"):format(where, key, rule_of.low, text_of(value)))
+  end
   return value
 end
 
@@ -277,6 +280,9 @@ function options.check(where, given, known)
       value = default
     else
       check_value(where, key, value, kind, choices)
+      if kind == "number" and value ~= value then
+        core.error(("%s: %s must be a number, got nan"):format(where, key))
+      end
       value = read_word(where, key, value, type(default))
     end
     result[key] = value
