@@ -79,6 +79,23 @@ describe("by Monte Carlo", function()
       assert.near(-lp:mean():item(), e.value:item(), 1e-12)
     end
   end)
+
+  it("all have the gradients of differences, the draws held", function()
+    local w = { pn.param(pn.tensor { 0.3, -1 }), pn.param(pn.tensor { 0.7, 1.2 }), pn.param(pn.tensor { 1.5, 0.4 }) }
+    for name, f in pairs {
+      kl = dist.kl_monte_carlo, entropy = function(p, _, o) return dist.entropy_monte_carlo(p, o) end,
+      expectation = function(p, _, o) return dist.expectation_monte_carlo(p, function(x) return x:sin() end, o) end,
+      jensen_shannon = dist.jensen_shannon_monte_carlo,
+      normal_log_uniform = function(p) return { value = dist.kl_normal_log_uniform(p) } end,
+      of_vectors = function(p) return { value = dist.kl_normal_log_uniform(p:independent(1)) } end,
+    } do
+      local report = pn.check_gradients(function()
+        return f(dist.normal(w[1], w[2]), dist.normal(w[3], 1.3), { draws = 30, pathwise = true,
+          generator = pn.generator(5) }).value
+      end, w, { tolerance = 1e-6 })
+      assert(math.abs(report.gradient) > 0, name)
+    end
+  end)
 end)
 
 describe("the divergence of two kinds", function()
