@@ -157,7 +157,7 @@ end
 
 --- diffusion(t, h): the diagonal of G(h, t), of h's shape.
 function methods:diffusion(t, h)
-  return hybrid_path.scale(self, t, h) + core.zeros(h:shape(), { dtype = self.dtype })
+  return hybrid_path.scale(self, t, h):broadcast_to(h:shape())
 end
 
 -- ---- what follows observations ----
