@@ -108,6 +108,24 @@ describe("options.check", function()
   end)
 end)
 
+describe("options.draws", function()
+  it("are at least two, shaped like what they are of", function()
+    local pn = require "penumbra"
+    local y = pn.ones { 3, 2 }
+    options.draws("f", y, pn.ones { 2, 3, 2 })
+    local function refused(text, ...)
+      local given = table.pack(...)
+      assert.error_matches(function() options.draws("f", given[1], given[2]) end, text, 1, true)
+    end
+    refused("f: y must be a tensor, got 3", 3, y)
+    refused("f: draws must be a tensor, got nil", y)
+    for _, shape in ipairs { { 1, 3, 2 }, { 3, 2 }, { 2, 2, 3 }, { 4, 2, 3, 2 } } do
+      refused("f: draws must be at least 2 draws shaped like y, [S, ...], got [" .. table.concat(shape, ", "), y,
+        pn.ones(shape))
+    end
+  end)
+end)
+
 describe("options.nearest", function()
   it("finds slips of the hand", function()
     local names = {"matmul", "mean", "median", "log_prob", "softmax", "log", "log1p"}
