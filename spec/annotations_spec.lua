@@ -97,6 +97,29 @@ describe("penumbra.d.lua", function()
     assert.is_true(#sorted(said) > 700)
   end)
 
+  -- glyph_rows and traffic_days take the options of others by a table of their own, is_network is written as a word,
+  -- the second table of a filter is its own options'
+  it("has as many parameters of a function as it takes", function()
+    local told, wrong = {}, {}
+    for name, list in text:gmatch "\nfunction (pn%.[%w_.]+)%((.-)%) end" do told[name] = list end
+    local others = { ["pn.gap.glyph_rows"] = 0, ["pn.gap.traffic_days"] = 0, ["pn.nn.is_network"] = 0,
+      ["pn.smc.filter"] = 1 }
+    local count = 0
+    for name, f in pairs(functions) do
+      local _, within = debug.getupvalue(f, 1)
+      local info = debug.getinfo(debug.getinfo(f, "S").what == "C" and type(within) == "function" and within or f, "Su")
+      if info.what ~= "C" and not info.isvararg and told[name] then
+        local said = select(2, told[name]:gsub("[%w_]+", ""))
+        count = count + 1
+        if said ~= (others[name] or info.nparams) then
+          wrong[#wrong + 1] = ("%s: said (%s), takes %d"):format(name, told[name], info.nparams)
+        end
+      end
+    end
+    assert.same({}, wrong)
+    assert.is_true(count > 450, tostring(count))
+  end)
+
   it("has words of lua-language-server alone, and every class that it names", function()
     local given, count = {}, 0
     for k, line in ipairs(lines) do

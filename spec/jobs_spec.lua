@@ -51,9 +51,12 @@ describe("jobs", function()
     local lines = {}
     for line in text_of(path):gmatch "[^\n]+\n" do lines[#lines + 1] = line end
     put(path, lines[3] .. lines[1]:sub(1, 20)) -- the first one cut by a kill, the second lost
-    local again, ran = run()
+    local file <close> = io.tmpfile()
+    local again, ran = run { progress = file }
     assert.same({ 1, 2 }, ran)
     for k = 1, 3 do assert.equal(first[k].x, again[k].x) end
+    file:seek "set"
+    assert.matches("^jobs  100 %%  3/3  ", file:read "a") -- those that were done before count
     assert.equal(3, select(2, text_of(path):gsub("\n", "")))
     pn.seed(5)
     os.remove(path)

@@ -28,12 +28,20 @@ describe("words that all options share", function()
       refused("f: draws must be a whole number from 1 on, got 1.5", { draws = 1.5 }, { draws = rule })
       assert.equal(7, options.check("f", { draws = 7 }, { draws = rule }).draws)
     end
+    for name in ([[num_particles batch_size epochs max_steps max_sweeps chains islands count outcomes bins points
+      components season shards validate_every checkpoint_every]]):gmatch "%S+" do
+      refused(("f: %s must be a whole number from 1 on, got 0"):format(name), { [name] = 0 }, { [name] = 3 })
+      assert.equal(1, options.check("f", { [name] = 1 }, { [name] = 3 })[name])
+    end
+    for _, name in ipairs { "steps", "warmup", "seed" } do
+      refused(("f: %s must be a whole number from 0 on, got -1"):format(name), { [name] = -1 }, { [name] = 3 })
+      assert.equal("integer", math.type(options.check("f", { [name] = 0.0 }, { [name] = 3 })[name]))
+    end
     refused("f: generator must be a pn.generator, got 3", { generator = 3 }, { generator = options.any(false) })
     refused("f: generator must be a pn.generator, got a tensor", { generator = require("penumbra").ones { 1 } },
       { generator = options.optional() })
     assert.is_false(options.check("f", { generator = false }, { generator = options.any(false) }).generator)
     refused("f: on_step must be a function, got 'print'", { on_step = "print" }, { on_step = options.any(false) })
-    refused("f: seed must be a whole number from 0 on, got -1", { seed = -1 }, { seed = options.any(1) })
     assert.same({ first = 1 }, options.check("f", { steps = { first = 1 } }, { steps = options.any(3) }).steps)
   end)
 end)
@@ -97,6 +105,24 @@ describe("options.check", function()
     local rules = {scale = options.any(1)}
     assert.equal(1, options.check("f", {}, rules).scale)
     assert.same({2}, options.check("f", {scale = {2}}, rules).scale)
+  end)
+end)
+
+describe("options.draws", function()
+  it("are at least two, shaped like what they are of", function()
+    local pn = require "penumbra"
+    local y = pn.ones { 3, 2 }
+    options.draws("f", y, pn.ones { 2, 3, 2 })
+    local function refused(text, ...)
+      local given = table.pack(...)
+      assert.error_matches(function() options.draws("f", given[1], given[2]) end, text, 1, true)
+    end
+    refused("f: y must be a tensor, got 3", 3, y)
+    refused("f: draws must be a tensor, got nil", y)
+    for _, shape in ipairs { { 1, 3, 2 }, { 3, 2 }, { 2, 2, 3 }, { 4, 2, 3, 2 } } do
+      refused("f: draws must be at least 2 draws shaped like y, [S, ...], got [" .. table.concat(shape, ", "), y,
+        pn.ones(shape))
+    end
   end)
 end)
 

@@ -349,7 +349,9 @@ describe("completion", function()
     assert.same({ "floor" }, (complete "pn.nuts(model, { draws = math.fl")) -- a value
     assert.same({ "target_accept" }, (complete "-- {'\"\npn.nuts{ ta"))
     assert.same({ "target_accept" }, (complete "--[[ {\n ]] f([=[ { ]=]) pn.nuts{ ta"))
-    assert.same({ "table" }, (complete "-- pn.nuts{ ta")) -- as any name
+    for _, comment in ipairs { "-- pn.nuts{ ta", "pn.nuts{ -- ta", "pn.nuts{ draws = 3, --[[ ta", "pn.nuts{ data = -- ta" } do
+      assert.same({ "table" }, (complete(comment))) -- as any name
+    end
     env.fit = pn.svi(pn.model(function(m) m:sample("a", pn.dist.normal(0, 1)) end), "mean_field", { steps = 2 })
     assert.same({ "draws" }, (complete "fit:resample{dr"))
     env.fit = nil

@@ -243,8 +243,8 @@ local largest = { float64 = 0x1.fffffffffffffp1023, float32 = 0x1.fffffep127 }
 --- smallest finite number unless said otherwise; gradient zero there.
 function array.nan_to_num(x, given)
   tensor("nan_to_num", "x", x)
-  local o = options.check("nan_to_num", given, { nan = 0, posinf = options.optional "number",
-    neginf = options.optional "number" })
+  local o = options.check("nan_to_num", given, { nan = options.any(0), posinf = options.optional(),
+    neginf = options.optional() })
   local most = largest[x:dtype()]
   if not most then
     return x

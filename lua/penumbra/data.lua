@@ -492,10 +492,7 @@ function data.batches(x, given)
     drop_last = false,
     generator = options.optional(),
   })
-  local size = math.tointeger(o.batch_size)
-  if not size or size < 1 then
-    core.error("batches: batch_size must be a whole number from 1, got " .. tostring(o.batch_size))
-  end
+  local size = o.batch_size
   local list, n = read_rows("batches", x)
   local order, first = o.shuffle and core.randperm(n, {generator = o.generator}), 0
   local last = o.drop_last and n - n % size or n

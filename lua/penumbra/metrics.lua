@@ -378,7 +378,7 @@ local scaled_options = { level = 0.95, season = 1 }
 --- number without units. Makridakis, Spiliotis & Assimakopoulos 2020 (the M4 competition).
 function metrics.mean_scaled_interval_score(y, low, high, history, given)
   local o = options.check("mean_scaled_interval_score", given, scaled_options)
-  local season = options.whole("mean_scaled_interval_score", "season", o.season, 1)
+  local season = o.season
   check_intervals("mean_scaled_interval_score", y, low, high)
   check_tensor("mean_scaled_interval_score", "history", history)
   if history:ndim() < 1 or history:size(1) <= season then

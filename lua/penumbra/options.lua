@@ -224,14 +224,18 @@ function options.sorted_keys(t)
   return keys
 end
 
--- The value of a word that all share is what the word means, but a table or a tensor where the function takes one
--- (steps = {first =, later =}), or what it said is not given.
-local function check_word(where, key, value, default)
+-- The value of a word that all share, which is what the word means (a count as an integer), but a table or a tensor
+-- where the function takes one (steps = {first =, later =}), or what it said is not given.
+local function read_word(where, key, value, default)
   local rule_of = words.rules[key]
   local other = type(value) == "table" or type(value) == "userdata" and rule_of and rule_of.least
-  if not rule_of or other or value == false and default ~= "nil" then return end
+  if not rule_of or other or value == false and default ~= "nil" then return value end
+  if rule_of.least then return options.whole(where, key, value, rule_of.least) end
   if rule_of.kind then check_value(where, key, value, rule_of.kind) end
-  if rule_of.least then options.whole(where, key, value, rule_of.least) end
+  if rule_of.low and type(value) == "number" and not (value >= rule_of.low) then
+    core.error(("%s: %s must be a number from %g on, got %s"):format(where, key, rule_of.low, text_of(value)))
+  end
+  return value
 end
 
 local checked = {number = true, string = true, boolean = true, ["function"] = true, table = true}
@@ -276,7 +280,10 @@ function options.check(where, given, known)
       value = default
     else
       check_value(where, key, value, kind, choices)
-      check_word(where, key, value, type(default))
+      if kind == "number" and value ~= value then
+        core.error(("%s: %s must be a number, got nan"):format(where, key))
+      end
+      value = read_word(where, key, value, type(default))
     end
     result[key] = value
   end

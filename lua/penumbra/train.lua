@@ -98,21 +98,15 @@ local function check_distributed(o)
   if o.shards and o.reduce == "fast" then
     core.error 'fit: shards is only used with reduce = "tree"; "fast" makes one of each rank'
   end
-  o.shards = o.reduce == "tree" and options.whole("fit", "shards", o.shards or SHARDS, 1) or nil
+  o.shards = o.reduce == "tree" and (o.shards or SHARDS) or nil
   options.object("fit", "optimiser", o.optimiser, "an optimiser with apply, as pn.optim.adam (distributed)", "apply",
     "parameters")
 end
 
 -- What the table of options cannot say of single values.
 local function check_options(o)
-  for _, name in ipairs { "epochs", "batch_size", "validate_every", "checkpoint_every" } do
-    o[name] = o[name] and options.whole("fit", name, o[name], 1)
-  end
   if o.patience ~= nil and o.patience ~= math.huge then
     options.whole("fit", "patience", o.patience, 1)
-  end
-  if o.seed ~= nil then
-    o.seed = options.whole("fit", "seed", o.seed, 0)
   end
   if o.split ~= nil and not (o.split > 0 and o.split < 1) then
     core.error(("fit: split must lie between 0 and 1, got %s"):format(tostring(o.split)))

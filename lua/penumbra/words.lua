@@ -216,12 +216,17 @@ words.within = { lr = { "optimiser", "pn.optim.adam(net, {lr = 1e-3})" }, learni
   "pn.optim.adam(net, {lr = 1e-3})" }, weight_decay = { "optimiser", "pn.optim.adamw(net, {weight_decay = 0.01})" },
   momentum = { "optimiser", "pn.optim.sgd(net, {momentum = 0.9})" } }
 
---- What the value of a word must be: a kind (of options.argument), or a whole number from `least` on.
-words.rules = {
-  draws = { least = 1 }, num_particles = { least = 1 }, batch_size = { least = 1 }, steps = { least = 0 },
-  epochs = { least = 1 }, max_steps = { least = 1 }, on_step = { kind = "function" }, on_epoch = { kind = "function" },
-  generator = { kind = "generator" }, seed = { least = 0 },
-}
+--- What the value of a word must be: a kind (of options.argument), a whole number from `least` on, a number from `low`.
+words.rules = { on_step = { kind = "function" }, on_epoch = { kind = "function" }, generator = { kind = "generator" } }
+for name in ([[draws num_particles batch_size epochs max_steps max_sweeps chains islands count outcomes bins points
+  components season shards validate_every checkpoint_every max_evaluations]]):gmatch "%S+" do
+  words.rules[name] = { least = 1 }
+end
+for name in ("steps warmup seed"):gmatch "%S+" do words.rules[name] = { least = 0 } end
+for name in ([[rtol atol lr posterior_lr threshold radius opacity width size target_accept inflation limit
+  least_accept scale_floor]]):gmatch "%S+" do
+  words.rules[name] = { low = 0 }
+end
 
 --- What `old` is called among the names of the table `known`, or nil.
 function words.now(old, known)

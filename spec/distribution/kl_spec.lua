@@ -68,15 +68,34 @@ describe("by Monte Carlo", function()
     end
     local p = dist.normal(0, pn.tensor(1.7))
     for _, n in ipairs { 20, 700 } do
-      local lp = p:log_prob(p:sample { n, generator = pn.generator(2) })
-      for _, e in ipairs { dist.entropy_monte_carlo(p, { draws = n, generator = pn.generator(2) }),
-        dist.kl_monte_carlo(p, dist.uniform(-100, 100), { draws = n, generator = pn.generator(2) }),
-        dist.expectation_monte_carlo(p, function(x) return p:log_prob(x) end, { draws = n,
-          generator = pn.generator(2) }) } do
-        assert.near(lp:std():item() / n ^ 0.5, e.se:item(), 1e-12)
+      for _, pathwise in ipairs { false, true } do
+        local x = (pathwise and p.rsample or p.sample)(p, { n, generator = pn.generator(2) })
+        local lp, box = p:log_prob(x), dist.uniform(-100, 100)
+        local function o() return { draws = n, pathwise = pathwise, generator = pn.generator(2) } end
+        for _, pair in ipairs { { -lp, dist.entropy_monte_carlo(p, o()) },
+          { lp - box:log_prob(x), dist.kl_monte_carlo(p, box, o()) },
+          { lp, dist.expectation_monte_carlo(p, function(z) return p:log_prob(z) end, o()) } } do
+          assert.near(pair[1]:mean():item(), pair[2].value:item(), 1e-12)
+          assert.near(pair[1]:std():item() / n ^ 0.5, pair[2].se:item(), 1e-12)
+        end
       end
-      local e = dist.entropy_monte_carlo(p, { draws = n, generator = pn.generator(2) })
-      assert.near(-lp:mean():item(), e.value:item(), 1e-12)
+    end
+  end)
+
+  it("all have the gradients of differences, the draws held", function()
+    local w = { pn.param(pn.tensor { 0.3, -1 }), pn.param(pn.tensor { 0.7, 1.2 }), pn.param(pn.tensor { 1.5, 0.4 }) }
+    for name, f in pairs {
+      kl = dist.kl_monte_carlo, entropy = function(p, _, o) return dist.entropy_monte_carlo(p, o) end,
+      expectation = function(p, _, o) return dist.expectation_monte_carlo(p, function(x) return x:sin() end, o) end,
+      jensen_shannon = dist.jensen_shannon_monte_carlo,
+      normal_log_uniform = function(p) return { value = dist.kl_normal_log_uniform(p) } end,
+      of_vectors = function(p) return { value = dist.kl_normal_log_uniform(p:independent(1)) } end,
+    } do
+      local report = pn.check_gradients(function()
+        return f(dist.normal(w[1], w[2]), dist.normal(w[3], 1.3), { draws = 30, pathwise = true,
+          generator = pn.generator(5) }).value
+      end, w, { tolerance = 1e-6 })
+      assert(math.abs(report.gradient) > 0, name)
     end
   end)
 end)

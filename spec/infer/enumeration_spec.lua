@@ -212,10 +212,18 @@ describe("an enumerated variable", function()
       m:plate("rows", 4, function() z = m:sample("z", dist.bernoulli(0.5), enumerate) end)
       m:plate("others", 4, function() m:observe("y", dist.normal(z, 1), y) end)
     end)
-    refused("more axes than there are plates", function(m)
-      m:sample("z", dist.bernoulli(0.5), enumerate)
-      m:observe("y", dist.normal(pn.zeros { 4 }, 1), y)
-    end, 0)
+    refused("sample: 'z8' would be the variable number 8 that is enumerated", function(m)
+      m:plate("rows", 2, function()
+        for k = 1, 8 do m:sample("z" .. k, dist.bernoulli(0.5), enumerate) end
+      end)
+    end)
+    for most = 0, 1 do -- one axis beside those of the plates
+      local values = most == 0 and y or pn.zeros { 3, 2, 4 }
+      refused("more axes than there are plates", function(m)
+        m:sample("z", dist.bernoulli(0.5), enumerate)
+        m:observe("y", dist.normal(values * 0, 1), values)
+      end, most)
+    end
   end)
 end)
 

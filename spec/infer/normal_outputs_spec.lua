@@ -92,6 +92,9 @@ describe("the noise of a regression", function()
     local draws = m + v:sqrt() * pn.randn { 20000, 20 }
     near(infer.noise_precision(y, draws):item() / b:item(), 1, 0.02)
     near(infer.noise_precision(y, m):item(), 1 / (y - m):square():mean():item(), 1e-12)
+    local some, wide, twice = pn.param(m), pn.param(v), pn.param(pn.randn { 2, 20 })
+    pn.check_gradients(function() return infer.noise_precision(y, some, wide) end, { some, wide }, { tolerance = 1e-7 })
+    pn.check_gradients(function() return infer.noise_precision(y, twice) end, { twice }, { tolerance = 1e-7 })
   end)
 
   it("is found by updates after each epoch", function()

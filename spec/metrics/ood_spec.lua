@@ -30,6 +30,17 @@ describe("data of other classes", function()
     assert.near(0, r.ecdf_auc, 1e-12)
     assert.near(0.5, r.auc, 1e-12)
     assert(r.uniform and tostring(r):find("a low ECDF-AUC says nothing here", 1, true))
+    local lines = {}
+    local y = pn.arange(50):ge(20):to "int64"
+    for line in tostring(metrics.ood(uniform, uniform, { y = y })):gmatch "[^\n]+" do
+      lines[#lines + 1] = line
+    end
+    for k, pattern in ipairs { "^50 data inside, 50 outside, 10 classes$", "ECDF%-AUC .* %-?0.0000 .* 2.3026",
+      "mean entropy .* 2.3026, 2.3026$", "ROC%-AUC 0.5000", "inside: error 60.00 %%, log%-likelihood %-2.3026$",
+      "nearly uniform" } do
+      assert.matches(pattern, lines[k])
+    end
+    assert.equal(6, #lines)
     local sure = pn.tensor { { 1.0, 0 }, { 0, 1 } }
     assert.near(math.log(2), metrics.ood(sure, sure).ecdf_auc, 1e-15)
     local ideal = metrics.ood(sure, pn.full({ 3, 2 }, 0.5))

@@ -453,6 +453,29 @@ describe("the parts of the equation", function()
     assert.equal(#hybrid():parameters(), #other:parameters())
   end)
 
+  it("have slopes in h, with and without a prior drift, and the diffusion h's shape", function()
+    local function scale(_, h) return h:square() * 0.1 + 0.2 end
+    for _, dtype in ipairs { "float64", "float32" } do
+      for _, m in ipairs { hybrid { dtype = dtype, diffusion = scale }, pn.models.bnsde { size = 2, hidden = { 4 },
+        diffusion = { 0.3, 0.7 }, noise = 0.5, dtype = dtype } } do
+        local h, t = pn.param(pn.randn({ 2, 3, 2 }, { dtype = dtype })), pn.zeros({ 3, 1 }, { dtype = dtype })
+        local weight = pn.arange(12):to(dtype):reshape { 2, 3, 2 }
+        local function slope(f) return pn.grad((f(t, h) * weight):sum(), { h })[1] end
+        local of_drift = slope(function(...) return m:drift(...) end)
+        assert.near(0, largest(of_drift, slope(m:mean_drift())), 1e-6)
+        assert(of_drift:abs():max():item() > 0.1)
+        local g = m:diffusion(t, h)
+        assert.same({ 2, 3, 2 }, g:shape())
+        assert.equal(dtype, g:dtype())
+        if m.prior_drift then
+          assert.near(0, largest(slope(function(...) return m:diffusion(...) end), weight * h * 0.2), 1e-6)
+        else
+          assert.near(0, largest(g, pn.tensor({ 0.3, 0.7 }, { dtype = dtype }):broadcast_to { 2, 3, 2 }), 1e-15)
+        end
+      end
+    end
+  end)
+
   it("make the path that the model makes", function()
     pn.seed(8)
     local m = hybrid { posterior_scale = 0.3, diffusion = function(_, h) return h:square() * 0.1 + 0.2 end }

@@ -79,7 +79,7 @@ describe("the options of", function()
       { { encoder = 3 }, "sgls: 'encoder' must be a table, got 3" },
       { { encoder = { 2.5 } }, "sgls: 'encoder.1' must be a whole number from 1" },
       { { controls = { "e" } }, "sgls: 'controls.1' must be one of 'b', 'd', got 'e'" },
-      { { floor = NAN }, "sgls: 'floor' must be a finite number from 0 on" },
+      { { floor = NAN }, "sgls: floor must be a number, got nan" },
       { { stay = 1 / 0 }, "sgls: 'stay' must be a finite number, got inf" },
     } do
       local o = with(case[1])

@@ -16,6 +16,7 @@
 local pn = require "penumbra"
 local core = require "penumbra.core"
 local known_options = require "penumbra.shell.known_options"
+local unfit = require "spec.options.unfit_numbers"
 
 local battery = {}
 
@@ -183,6 +184,20 @@ local function check(case, option)
   for _, value in ipairs(list) do shows(case, option, value) end
 end
 
+-- What it cannot be is refused by its name.
+local function check_refused(row, case, option)
+  local now = case[2][option.name]
+  if now == nil then now = option.default end
+  for _, bad in ipairs(unfit.of(row, option, now)) do
+    local ok, message = pcall(outcome, case, merged(case[2], { [option.name] = bad[1] }))
+    message = tostring(message)
+    assert(not ok, ("%s = %s is taken"):format(option.name, bad[1]))
+    assert(message:find(option.name, 1, true), ("%s = %s: %s"):format(option.name, bad[1], message))
+    local from = bad.from and message:match "from (%-?%d+) on"
+    assert(not from or tonumber(from) == bad.from, message)
+  end
+end
+
 -- ---- what tables are made of ----
 
 --- drawn(seed, ...): normals of a shape, the same each time.
@@ -315,7 +330,10 @@ function battery.cases(rows)
     for _, option in ipairs(options) do case.told[option.name] = true end
     for _, option in ipairs(options) do
       if battery.says(case, option.name) == "row" then
-        list[#list + 1] = { name .. ": " .. option.name, function() check(case, option) end }
+        list[#list + 1] = { name .. ": " .. option.name, function()
+          check(case, option)
+          check_refused(name, case, option)
+        end }
       end
     end
     list[#list + 1] = { name .. " has its row right", function() check_row(case, options) end }

@@ -59,7 +59,7 @@ local cases = {
         sampler = function(_, n) return { a = pn.randn { n } } end })
     end, "simulations", 9, "sbc: simulations must be a whole number from 10 on, got 9", 10 },
   { "sbc", function(o)
-      return pn.sbc(line, { simulations = 10, draws = o.draws,
+      return pn.sbc(line, { simulations = 201, draws = o.draws,
         sampler = function(_, n) return { a = pn.randn { n } } end })
     end, "draws", 0, "sbc: draws must be a whole number from 1 on, got 0", 1 },
   { "diagnose", function(o) return pn.diagnose(line, o) end, "draws", 0,

@@ -42,7 +42,7 @@ cases["pn.sbc"] = { function(o)
   local r = pn.sbc(gaussian, o)
   local ranks = {}
   for k, row in ipairs(r) do ranks[k] = fields(row) end
-  return fields(r), ranks, tostring(r)
+  return fields(r), ranks, (tostring(r):gsub("in [%d.]+ s:", ""))
 end, { data = { 4 }, simulations = 10, draws = 9, sampler = near_exact(0) }, { data = { 6 }, simulations = 12,
   draws = 19, sampler = near_exact(1), level = 0.5, quantities = function(s) return { square = s.mu:square() } end },
   { simulate = "spec/infer/calibration_spec.lua", options = "spec/infer/calibration_spec.lua: of a named sampler",

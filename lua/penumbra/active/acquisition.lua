@@ -62,7 +62,6 @@ rows.thinned = { doc = "every 20th of the ranking by entropy, 50 of them, unifor
   check = function(o)
     check_kind("pool", o.kind)
     options.whole("pool", "every", o.every, 1)
-    options.whole("pool", "points", o.points, 1)
   end,
   choose = function(s, o)
     local h = acquisition.entropies(s.model, s.x, o.kind, s.generator)
@@ -81,7 +80,6 @@ rows.margin = { doc = "smallest lead of the most probable class", options = {},
 
 rows.variation_ratio = { doc = "smallest probability of the most probable class; with draws = n smallest share of the "
   .. "draws' most frequent class", options = { draws = options.optional "number" },
-  check = function(o) if o.draws then options.whole("pool", "draws", o.draws, 1) end end,
   choose = best(function(s, o)
     return score.variation_ratio(o.draws and draws_of(s, o, "variation_ratio")
       or (s.model:predict(s.x, s.generator)))
@@ -91,10 +89,7 @@ rows.bald = { doc = "largest mutual information of label and weights: by draws o
   .. "variances by method = \"quadrature\", \"closed\" or \"draws\" of the outputs (\"weights\": by draws of these "
   .. "all the same)",
   options = { method = options.optional "string", draws = 100, kind = options.optional "string" },
-  check = function(o)
-    check_kind("pool", o.kind)
-    options.whole("pool", "draws", o.draws, 1)
-  end,
+  check = function(o) check_kind("pool", o.kind) end,
   choose = best(function(s, o)
     if s.model.has.moments and o.method ~= "weights" then
       local m, v = s.model:moments(s.x)
@@ -107,10 +102,6 @@ rows.bald = { doc = "largest mutual information of label and weights: by draws o
 rows.batch_bald = { doc = "the batch whose labels together tell most of the weights, by draws of them; probits are "
     .. "renormalised to a law of one class",
   options = { draws = 100, outcomes = 10000 },
-  check = function(o)
-    options.whole("pool", "draws", o.draws, 1)
-    options.whole("pool", "outcomes", o.outcomes, 1)
-  end,
   choose = function(s, o)
     local p = draws_of(s, o, "batch_bald")
     p = p / p:sum(-1, true)

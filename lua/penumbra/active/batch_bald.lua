@@ -122,8 +122,8 @@ local known = { outcomes = 10000, draws = 5000, generator = options.optional "ge
 
 local function read_options(where, given)
   local o = options.check(where, given, known)
-  return { outcomes = options.whole(where, "outcomes", o.outcomes, 1), generator = o.generator,
-    draws = options.whole(where, "draws", o.draws, 2) }
+  options.whole(where, "draws", o.draws, 2)
+  return o
 end
 
 -- The outcomes of what is chosen so far: all of them while they are at most o.outcomes with one datum more, then drawn.

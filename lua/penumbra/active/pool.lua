@@ -204,10 +204,8 @@ function pool.pool(given)
     or core.full({ N }, NONE, { dtype = "int64" })
   local any = labels:ge(0):any():item()
   o.first = options.whole(where, "first", o.first or any and 0 or 10, 0)
-  o.count = options.whole(where, "count", o.count, 1)
   o.max_labels = options.whole(where, "max_labels", o.max_labels or N, 1)
   o.candidates = o.candidates and options.whole(where, "candidates", o.candidates, 1)
-  o.seed = options.whole(where, "seed", o.seed, 0)
   if o.first == 0 and not any then
     core.error "pool: first must be 1 or more where no label is known, or y be given"
   end

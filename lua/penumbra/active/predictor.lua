@@ -115,8 +115,8 @@ end
 
 local function new(where, o, has)
   local self = { classes = options.whole(where, "classes", o.classes, 2), link = o.link, keep = o.keep, has = has,
-    batch_size = options.whole(where, "batch_size", o.batch_size, 1),
-    draws = options.whole(where, "draws", o.draws, 1) }
+    batch_size = o.batch_size,
+    draws = o.draws }
   has.fit, has.features = o.fit, o.features
   return seal.object(setmetatable(self, kind)), self
 end

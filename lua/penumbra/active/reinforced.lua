@@ -39,7 +39,7 @@ local known = { kind = options.optional "string", ranked = 1000, every = 20, poi
 local function check_options(where, given)
   local o = options.check(where, given, known)
   if o.kind then options.check(where, { kind = o.kind }, { kind = options.choice("renormalised", "binary", "raw") }) end
-  for _, name in ipairs { "ranked", "every", "points", "hidden" } do
+  for _, name in ipairs { "ranked", "every", "hidden" } do
     o[name] = options.whole(where, name, o[name], 1)
   end
   for _, name in ipairs { "precision", "posterior_scale", "lr", "kl_weight" } do

@@ -141,7 +141,7 @@ function score.bald_moments(mean, variance, given)
   local m, v = moments(where, mean, variance)
   local method = o.method or (o.link == "probit" and "quadrature" or "draws")
   if method == "draws" then
-    local draws = score.output_draws(m, v, o.link, options.whole(where, "draws", o.draws, 1), o.generator)
+    local draws = score.output_draws(m, v, o.link, o.draws, o.generator)
     local h = readings[o.link == "probit" and "binary" or "renormalised"]
     local first = o.link == "probit" and score.probit_probabilities(m, v) or draws:mean(1)
     return (h(first) - h(draws):mean(1)):relu()

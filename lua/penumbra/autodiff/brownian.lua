@@ -65,7 +65,6 @@ end
 function brownian.brownian(given)
   local o = options.check("brownian", given, { seed = options.required "number", shape = options.required "table",
     tolerance = 0x1p-14, start = 0 })
-  options.whole("brownian", "seed", o.seed, 0)
   check_time("brownian", "start", o.start)
   if not (check_time("brownian", "tolerance", o.tolerance) > 0) then
     core.error(("brownian: tolerance must be positive, got %g"):format(o.tolerance))

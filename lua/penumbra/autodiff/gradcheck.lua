@@ -62,6 +62,9 @@ local function check_arguments(f, params, given)
   if o.order ~= 1 and o.order ~= 2 then
     core.error(("check_gradients: order must be 1 or 2, got %s"):format(tostring(o.order)))
   end
+  for _, name in ipairs { "step", "tolerance", "tolerance2" } do
+    if not (o[name] > 0) then core.error(("check_gradients: %s must be positive, got %g"):format(name, o[name])) end
+  end
   return o
 end
 

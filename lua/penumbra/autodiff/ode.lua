@@ -133,8 +133,8 @@ local function read_event(name, given)
   end
   local o = options.check(("odeint: event '%s'"):format(name), set, event_options)
   local terminal = options.argument("odeint", "terminal", o.terminal, "boolean")
-  local count = options.whole("odeint", "count", o.count or (terminal and 1 or 16), 1)
-  return { name = name, f = e[1], direction = directions[o.direction], terminal = terminal, count = count }
+  return { name = name, f = e[1], direction = directions[o.direction], terminal = terminal,
+    count = o.count or (terminal and 1 or 16) }
 end
 
 -- The events in the order of their names.
@@ -226,7 +226,6 @@ local known = { parameters = {}, rtol = 1e-6, atol = 1e-8, max_steps = 10000, fi
 
 local function check_options(given)
   local o = options.check("odeint", given or {}, known)
-  options.whole("odeint", "max_steps", o.max_steps, 1)
   for _, name in ipairs { "rtol", "atol", "first_step", "max_step" } do
     local least = (name == "rtol" or name == "atol") and "positive" or "positive (0: found by itself)"
     local v = o[name]

@@ -166,7 +166,7 @@ local function check_parts(o)
   if o.progress and o.progress ~= true and type(o.progress) ~= "function" then
     core.error("learner: progress must be true, false or a function, got " .. type(o.progress))
   end
-  o.seed = o.seed and options.whole("learner", "seed", o.seed, 0) or core.randint(0, 1 << 53, {}):item()
+  o.seed = o.seed or core.randint(0, 1 << 53, {}):item()
 end
 
 -- ---- what does not change in a learner's life ----
@@ -357,8 +357,7 @@ local function reading(where, self, x, given)
   local e, s = parts(where, self)
   x = check_x(where, e.model.net, x)
   local o = options.check(where, given, { draws = e.draws.predict, generator = options.optional "generator" })
-  options.whole(where, "draws", o.draws, 1)
-  return e, s, x, math.tointeger(o.draws), o.generator or stream_step.generator(e.seed, s.step, "predict")
+  return e, s, x, o.draws, o.generator or stream_step.generator(e.seed, s.step, "predict")
 end
 
 --- predict(x [, {draws =, generator =}]): {probabilities =, variance =} [N, out] of classes and of bernoulli, the

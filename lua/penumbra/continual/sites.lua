@@ -348,7 +348,6 @@ end
 
 -- What is asked for, checked: the network, and data {x =, y =, targets = (y as the likelihood takes it), weights =}.
 local function problem(where, net, x, y, o)
-  options.whole(where, "draws", o.draws, 1)
   if o.budget then options.whole(where, "budget", o.budget, 1) end
   if type(o.antithetic) ~= "boolean" and o.antithetic ~= "where_possible" then
     core.error(('%s: antithetic must be true, false or "where_possible", got %s'):format(where,

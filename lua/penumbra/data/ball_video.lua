@@ -147,7 +147,7 @@ function ball_video.ball_video(n, given)
   if dtype ~= "float64" and dtype ~= "float32" then
     core.error(("ball_video: dtype must be 'float64' or 'float32', got '%s'"):format(dtype))
   end
-  local generator = o.generator or o.seed and core.generator(options.whole("ball_video", "seed", o.seed, 0)) or nil
+  local generator = o.generator or o.seed and core.generator(o.seed) or nil
   local state = paths(kinds[o.kind], n, steps, { generator = generator, dtype = "float64" }):to "float64"
   local frames = {}
   for t = 1, steps do

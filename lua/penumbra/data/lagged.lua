@@ -24,7 +24,7 @@ end
 ---     local x = pn.data.lags(y, { 24, 168 }, { ahead = 24, fill = 0 })     -- covariates of an item of pn.data.series
 function lagged.lags(y, lags, given)
   options.argument("lags", "y", y, "tensor")
-  local o = options.check("lags", given, { ahead = 0, fill = 0 / 0 })
+  local o = options.check("lags", given, { ahead = 0, fill = options.any(0 / 0) })
   local ahead = options.whole("lags", "ahead", o.ahead, 0)
   lags = read_lags(lags)
   if y:ndim() == 0 then

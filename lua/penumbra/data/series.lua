@@ -98,8 +98,7 @@ function methods:windows(given)
   local o = options.check("windows", given, { size = options.required "number", count = options.required "number",
     generator = options.optional "generator" })
   local size = options.whole("windows", "size", o.size, 1)
-  local count = options.whole("windows", "count", o.count, 1)
-  local draws, pieces = core.rand({ count, 2 }, { generator = o.generator, dtype = "float64" }):totable(), {}
+  local draws, pieces = core.rand({ o.count, 2 }, { generator = o.generator, dtype = "float64" }):totable(), {}
   for k, pair in ipairs(draws) do
     local item = self.items[1 + math.floor(pair[1] * #self.items)]
     local first = 1 + math.floor(pair[2] * math.max(1, item.length - size + 1))

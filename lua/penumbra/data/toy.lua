@@ -18,7 +18,7 @@ local function begin(where, n, given, known)
   elseif o.seed and o.generator then
     core.error(where .. ": seed and generator exclude each other")
   end
-  local generator = o.generator or o.seed and core.generator(options.whole(where, "seed", o.seed, 0)) or nil
+  local generator = o.generator or o.seed and core.generator(o.seed) or nil
   return o, n, { generator = generator }
 end
 

@@ -133,7 +133,7 @@ local function matched(lw, lv, divergences, iterations)
     end
   end
   local weight = phi:exp()
-  local term = core.where(weight:eq(0), weight * 0, weight * (phi - psi + divergences))
+  local term = core.where(weight:eq(0), weight, weight * (phi - psi + divergences))
   return term:sum { -1 }:sum { -1 }
 end
 

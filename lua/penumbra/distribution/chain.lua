@@ -31,6 +31,8 @@ function chain.path(given)
     core.error "kl_path: exactly one of diffusion, diffusion_matrix must be given"
   elseif not core.is_tensor(f) or f:ndim() < 2 then
     core.error "kl_path: drift must be a tensor [..., steps, P]"
+  elseif type(step) == "number" and not (step > 0) then
+    core.error(("kl_path: step must be positive, got %g"):format(step))
   end
   local white
   if o.diffusion_matrix then

@@ -31,7 +31,6 @@ local function check(method, given)
   elseif method == "edl" and o.likelihood == "normal" then
     core.error(WHERE .. ': edl is of classes: likelihood must be "categorical"')
   end
-  options.whole(WHERE, "draws", o.draws, 1)
   options.whole(WHERE, "anneal_epochs", o.anneal_epochs, 1)
   return o
 end

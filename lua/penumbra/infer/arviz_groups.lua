@@ -99,7 +99,6 @@ local posterior_options = { groups = options.optional "table", draws = 1000, dim
 local function check(path, given)
   options.argument("save_arviz", "path", path, "string")
   local o = options.check("save_arviz", given, posterior_options)
-  options.whole("save_arviz", "draws", o.draws, 1)
   for _, name in ipairs(o.groups or {}) do
     if not more[name] then
       core.error(("save_arviz: groups must be of 'log_likelihood', 'posterior_predictive' and 'prior', got %s"):format(

@@ -531,7 +531,6 @@ function diagnose.diagnose(m, guide, given)
     guide, given = nil, guide
   end
   local o = options.check("diagnose", given, diagnose_options)
-  options.whole("diagnose", "draws", o.draws, 1)
   local args = model.packed(o.data)
   local self = setmetatable({ problems = {}, advice = {}, sites = {}, ranges = {}, terms = {} }, class)
   local function run()

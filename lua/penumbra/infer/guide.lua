@@ -157,7 +157,7 @@ kinds.delta = {
     self.params = { { "loc", core.param(start) } }
   end,
   bound = function(self)
-    return self.target:log_density(self.params[1][2] + 0, false)
+    return self.target:log_density(self.params[1][2], false)
   end,
   draw = function(self, n)
     return self.params[1][2]:detach():unsqueeze(1):broadcast_to({ n, self.size }):contiguous()
@@ -170,7 +170,7 @@ local function climb(self)
   local w, target = self.params[1][2], self.target
   local before = w:detach():contiguous()
   local function loss()
-    return -target:log_density(w + 0, true, true)
+    return -target:log_density(w, true, true)
   end
   local start = loss():item()
   local optimiser = optim.lbfgs({ w }, { max_steps = 500, history = 20, tolerance_change = 1e-12 })
@@ -189,7 +189,7 @@ kinds.laplace = {
   options = {},
   make = kinds.delta.make,
   bound = function(self)
-    return self.target:log_density(self.params[1][2] + 0)
+    return self.target:log_density(self.params[1][2])
   end,
   finish = function(self)
     climb(self)

@@ -27,12 +27,6 @@ local common_options = { data = options.optional "table", chains = 4, warmup = o
 local nuts_options = options.merged(common_options, { max_depth = 10 })
 local hmc_options = options.merged(common_options, { steps = options.required "number" })
 
-local function is_whole(where, name, v, least)
-  if math.type(v) ~= "integer" or v < least then
-    core.error(("%s: %s must be a whole number from %d on, got %s"):format(where, name, least, tostring(v)))
-  end
-end
-
 -- The starts of the chains, [chains, size]; what init lacks begins elsewhere in each.
 local function start_of(o, t, gradient)
   if not o.init then
@@ -107,11 +101,7 @@ local function sample(where, m, o, more)
   if not model.is(m) then
     core.error(("%s: needs a model (pn.model), got %s"):format(where, type(m)))
   end
-  is_whole(where, "chains", o.chains, 1)
-  if o.warmup then
-    is_whole(where, "warmup", o.warmup, 0)
-  end
-  is_whole(where, "draws", o.draws, 4)
+  options.whole(where, "draws", o.draws, 4)
   local team = o.distributed and ranks.team(where, true) or nil
   local args = model.packed(o.data)
   local t = target.new(m, args, o.generator, true):repeated()
@@ -172,16 +162,14 @@ end
 function nuts.nuts(m, given)
   refuse_dense("nuts", given)
   local o = options.check("nuts", given, nuts_options)
-  is_whole("nuts", "max_depth", o.max_depth, 1)
-  return sample("nuts", m, o, { max_depth = o.max_depth })
+  return sample("nuts", m, o, { max_depth = options.whole("nuts", "max_depth", o.max_depth, 1) })
 end
 
 --- hmc(model, options): trajectories of `steps` leapfrogs, one acceptance each; other options as pn.nuts has them.
 function nuts.hmc(m, given)
   refuse_dense("hmc", given)
   local o = options.check("hmc", given, hmc_options)
-  is_whole("hmc", "steps", o.steps, 1)
-  return sample("hmc", m, o, { max_steps = o.steps })
+  return sample("hmc", m, o, { max_steps = options.whole("hmc", "steps", o.steps, 1) })
 end
 
 return nuts

@@ -257,7 +257,7 @@ function predictive.prior_predictive(m, given)
         :format(site.name))
     end
   end
-  local z = core.zeros({ options.whole("prior_predictive", "draws", o.draws, 1), 1 }, { dtype = "float64" })
+  local z = core.zeros({ o.draws, 1 }, { dtype = "float64" })
   local sites = recording.off(at_draws.sites, "prior_predictive", m, model.packed(o.data), z, function()
     return { predict = true, whole = true, detached = true, value = model.replaying(m, value) }
   end, function(site)

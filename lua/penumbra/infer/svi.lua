@@ -255,7 +255,6 @@ local bound_options = { draws = 1000 }
 --- constant memory, however many the draws.
 function methods:bound(given)
   local o = options.check("bound", given, bound_options)
-  is_count("bound", "draws", o.draws)
   local stream = log_weights.stream {}
   recording.off(each_weight, self, o.draws, function(w)
     stream:add(w:dtype() == "float64" and w or w:to "float64")
@@ -379,7 +378,6 @@ local predict_options = { data = options.optional "table", draws = 1000 }
 --- model; draws (1000).
 function methods:predict(given)
   local o = options.check("predict", given, predict_options)
-  is_count("predict", "draws", o.draws)
   local args = o.data and model.packed(o.data) or self.args
   if self.automatic then
     return posterior.predicted(self.guide.target, self.model, args, self.guide:draw_real(o.draws))
@@ -513,10 +511,6 @@ function svi.svi(m, guide, given)
   local o = options.check("svi", given, svi_options)
   if not model.is(m) then
     core.error(("svi: needs a model (pn.model), got %s"):format(type(m)))
-  end
-  is_count("svi", "draws", o.draws)
-  if math.type(o.steps) ~= "integer" or o.steps < 0 then
-    core.error(("svi: steps must be a whole number from 0 on, got %s"):format(tostring(o.steps)))
   end
   local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.draws,
     vectorised = o.vectorised, estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {},

@@ -132,7 +132,7 @@ local bin_options = { bins = 15 }
 --- data left out. plot.reliability draws it.
 function classification.reliability(y, probs, given)
   local o = options.check("reliability", given, bin_options)
-  local bins = options.whole("reliability", "bins", o.bins, 1)
+  local bins = o.bins
   probs, y = check("reliability", y, probs)
   local confidence, right = probs:max(2), probs:argmax(2):eq(y):to("float64")
   local list = {}
@@ -154,7 +154,7 @@ end
 --- of equal width, those without data left out. plot.calibration_curve draws it, with counts.
 function classification.calibration_curve(y, probs, given)
   local o = options.check("calibration_curve", given, { bins = 10 })
-  local bins = options.whole("calibration_curve", "bins", o.bins, 1)
+  local bins = o.bins
   probs, y = check("calibration_curve", y, probs)
   if probs:size(2) ~= 2 then
     core.error(("calibration_curve: is of two classes, got %d"):format(probs:size(2)))

@@ -63,7 +63,6 @@ end
 -- Mean absolute change of history [T, ...] from one season to the next, over pairs that were observed: [...].
 local function seasonal_change(where, y, history, season)
   options.argument(where, "history", history, "tensor")
-  season = options.whole(where, "season", season, 1)
   local want, got = y:shape(), history:shape()
   if #want ~= #got or #want == 0 or table.concat(want, ",", 2) ~= table.concat(got, ",", 2) then
     core.error(("%s: history must be [T, ...], time first, of the series of y %s, got %s"):format(where, shape_text(y),

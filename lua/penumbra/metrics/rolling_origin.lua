@@ -102,8 +102,7 @@ function rolling_origin.backtest(y, forecast, given)
   options.argument("backtest", "y", y, "tensor")
   options.argument("backtest", "forecast", forecast, "function")
   local o = options.check("backtest", given, backtest_options)
-  local steps = options.whole("backtest", "steps", o.steps, 1)
-  local season = options.whole("backtest", "season", o.season, 1)
+  local steps, season = options.whole("backtest", "steps", o.steps, 1), o.season
   local first = options.whole("backtest", "first", o.first or season + steps, season + 1)
   local every = options.whole("backtest", "every", o.every or steps, 1)
   if y:ndim() == 0 or y:size(1) < first + steps then

@@ -92,7 +92,6 @@ function methods:paths(batch, given)
   local o = options.check("paths", given, { draws = 1, noise = options.optional "tensor",
     generator = options.optional "generator" })
   local b = trajectories.read("paths", self, batch)
-  options.whole("paths", "draws", o.draws, 1)
   if o.noise then
     local want = { hybrid_path.grid(b).steps, o.draws, b.size, self.latent }
     if table.concat(want, ",") ~= table.concat(o.noise:shape(), ",") or o.noise:dtype() ~= self.dtype then
@@ -114,7 +113,6 @@ end
 function methods:bound(batch, given)
   local o = options.check("bound", given, { draws = 10, delta = 0.05, path_kl = options.choice("sum", "mean"),
     generator = options.optional "generator" })
-  options.whole("bound", "draws", o.draws, 1)
   local b = trajectories.read("bound", self, batch)
   return recording.off(path_bound.of, "bound", self, b, o)
 end
@@ -125,7 +123,6 @@ end
 function methods:choose_gamma(batch, given)
   local o = options.check("choose_gamma", given, { grid = options.any { 0, 0.5, 1 }, draws = 10, delta = 0.05,
     generator = options.optional "generator" })
-  options.whole("choose_gamma", "draws", o.draws, 1)
   local b = trajectories.read("choose_gamma", self, batch)
   return recording.off(path_bound.choose_gamma, self, b, o)
 end
@@ -136,8 +133,6 @@ end
 --- takes; of a model with weights = "step" those of one step.
 function methods:sample_weights(given)
   local o = options.check("sample_weights", given, { draws = 1, count = 1, generator = options.optional "generator" })
-  options.whole("sample_weights", "draws", o.draws, 1)
-  options.whole("sample_weights", "count", o.count, 1)
   return drift_weights.draw(self.network, { weights = self.weights, draws = o.draws, count = o.count, steps = 1,
     generator = o.generator, rows = path_objective.samples(self) })
 end
@@ -162,7 +157,7 @@ end
 
 --- diffusion(t, h): the diagonal of G(h, t), of h's shape.
 function methods:diffusion(t, h)
-  return hybrid_path.scale(self, t, h) + core.zeros(h:shape(), { dtype = self.dtype })
+  return hybrid_path.scale(self, t, h):broadcast_to(h:shape())
 end
 
 -- ---- what follows observations ----

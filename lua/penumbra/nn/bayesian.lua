@@ -264,7 +264,6 @@ local estimators = { ["local"] = true, weights = true, flipout = true }
 
 local function check_options(given)
   local o = options.check("bayesian", given, spec)
-  options.whole("bayesian", "draws", o.draws, 1)
   if o.estimator ~= nil and not estimators[o.estimator] then
     core.error(('bayesian: estimator must be "local", "weights" or "flipout", got "%s"'):format(o.estimator))
   elseif o.posterior_scale ~= "unit_variance" and not (type(o.posterior_scale) == "number" and o.posterior_scale > 0

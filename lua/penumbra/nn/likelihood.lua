@@ -377,7 +377,7 @@ function methods:expectation(y, mean, variance, given)
     return (value_of_each(self, y, mean + variance:sqrt() * leading(x, mean)) * leading(w, mean)):sum(1)
   end
   local shape = mean:shape()
-  table.insert(shape, 1, options.whole("expectation", "draws", o.draws, 1))
+  table.insert(shape, 1, o.draws)
   local eps = core.randn(shape, { dtype = mean:dtype(), generator = o.generator })
   return value_of_each(self, y, mean + variance:sqrt() * eps):mean(1)
 end

@@ -204,7 +204,7 @@ rows.batch_norm = function(g, x, set, p, buffers)
   local one = core.ones(mean:shape(), { dtype = mean:dtype() })
   return g:node("BatchNormalization", { x, g:constant(p.weight or one, "weight"),
     g:constant(p.bias or one * 0, "bias"), g:constant(mean, "running_mean"),
-    g:constant(buffers.running_var, "running_var") }, { epsilon = set.epsilon + 0.0 })
+    g:constant(buffers.running_var, "running_var") }, { epsilon = set.epsilon })
 end
 
 rows.layer_norm = function(g, x, set, p)
@@ -212,7 +212,7 @@ rows.layer_norm = function(g, x, set, p)
   for k, n in ipairs(set.sizes) do size[k] = math.tointeger(n) end
   local one = core.ones(size, { dtype = "float64" })
   return g:node("LayerNormalization", { x, g:constant(p.weight or one, "weight"),
-    g:constant(p.bias or one * 0, "bias") }, { axis = -#size, epsilon = set.epsilon + 0.0 })
+    g:constant(p.bias or one * 0, "bias") }, { axis = -#size, epsilon = set.epsilon })
 end
 
 rows.rms_norm = function(g, x, set, p)
@@ -236,7 +236,7 @@ rows.group_norm = function(g, x, set, p)
   local inner = g:node("Reshape", { x, g:constant({ 0, groups, -1 }, "groups") }, nil, 3)
   local one = core.ones({ groups }, { dtype = "float64" })
   inner = g:node("InstanceNormalization", { inner, g:constant(one, "one"), g:constant(one * 0, "zero") },
-    { epsilon = set.epsilon + 0.0 })
+    { epsilon = set.epsilon })
   local y = g:node("Reshape", { inner, g:node("Shape", { x }, nil, 1) }, nil, g.axes[x])
   if not p.weight then
     return y
@@ -288,11 +288,11 @@ rows.selu = function(g, x) -- the constants as this library has them
   return g:node("Selu", { x }, { alpha = 1.6732632423543772, gamma = 1.0507009873554805 })
 end
 
-rows.leaky_relu = function(g, x, set) return g:node("LeakyRelu", { x }, { alpha = set.slope + 0.0 }) end
+rows.leaky_relu = function(g, x, set) return g:node("LeakyRelu", { x }, { alpha = set.slope }) end
 
-rows.elu = function(g, x, set) return g:node("Elu", { x }, { alpha = set.alpha + 0.0 }) end
+rows.elu = function(g, x, set) return g:node("Elu", { x }, { alpha = set.alpha }) end
 
-rows.hard_sigmoid = function(g, x, set) return g:node("HardSigmoid", { x }, { alpha = set.slope + 0.0, beta = 0.5 }) end
+rows.hard_sigmoid = function(g, x, set) return g:node("HardSigmoid", { x }, { alpha = set.slope, beta = 0.5 }) end
 
 rows.hard_tanh = function(g, x, set)
   return g:node("Clip", { x, g:constant(set.low, "low"), g:constant(set.high, "high") })

@@ -156,12 +156,14 @@ rows.draws = {
   holds = "the mean of a loss over a posterior, whose mean over m = draws independent draws is r, is at most the value",
   own = function(where, given)
     local o = options.check(where, given, draw_options)
-    options.whole(where, "draws", o.draws, 1)
     if not (o.delta > 0 and o.delta < 1) then
       core.error(("%s: delta must lie strictly between 0 and 1, got %s"):format(where, tostring(o.delta)))
     end
     local risk = options.numbers(where, "risk", o.risk)
     risk = core.is_tensor(risk) and risk or core.tensor(risk)
+    if not risk:detach():ge(0):logical_and(risk:detach():le(1)):all():item() then
+      core.error(where .. ": risk must lie in 0 to 1")
+    end
     return core.bernoulli_kl_inverse(risk, core.full({}, math.log(1 / o.delta) / o.draws, { dtype = risk:dtype() }))
   end,
 }

@@ -46,7 +46,7 @@ local function terms(where, given)
   end
   local s, n = ll:size(1), ll:size(2)
   options.whole(where, "the number of sequences", n, 8)
-  local delta = o.delta / options.whole(where, "count", o.count, 1)
+  local delta = o.delta / o.count
   local zero = core.zeros({}, { dtype = ll:dtype() })
   local kl = zero + options.numbers(where, "kl", o.kl)
   local log_peak = zero + options.numbers(where, "log_peak", o.log_peak)

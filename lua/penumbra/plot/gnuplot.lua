@@ -33,6 +33,9 @@ function gnuplot.quote(text)
 end
 local quote = gnuplot.quote
 
+-- Adds a line to the program.
+local function put(out, ...) out[#out + 1] = (...):format(select(2, ...)) end
+
 -- Words at 1, 2, ... of an axis; none: an axis without numbers. Words that need more than `room` letters stand upright.
 local function names_on(axis, names, room)
   if #names == 0 then return ("unset %stics"):format(axis) end
@@ -54,9 +57,9 @@ local function range(out, axis, r, reverse)
     if type(r[1]) ~= "number" or type(r[2]) ~= "number" or not (r[1] < r[2] or r[1] > r[2]) then
       core.error(("%s: %s_range must be {low, high}"):format(where, axis))
     end
-    out[#out + 1] = ("set %srange [%.10g:%.10g]"):format(axis, r[1], r[2])
+    put(out, "set %srange [%.10g:%.10g]", axis, r[1], r[2])
   elseif reverse then
-    out[#out + 1] = ("set %srange [*:*] reverse"):format(axis)
+    put(out, "set %srange [*:*] reverse", axis)
   end
 end
 
@@ -86,11 +89,11 @@ end
 local function write_marks(out, marks, plain, no_labels)
   local parts, colour, place, places_taken = {}, colour_marks(marks), {}, 0
   for i, m in ipairs(marks) do
-    out[#out + 1] = ("$data%d << EOD"):format(i)
+    put(out, "$data%d << EOD", i)
     for _, line in ipairs(m.data) do
-      if not (plain and m.image and line:find "NaN$") then out[#out + 1] = line end -- a cell without a letter
+      if not (plain and m.image and line:find "NaN$") then put(out, "%s", line) end -- a cell without a letter
     end
-    out[#out + 1] = "EOD"
+    put(out, "EOD")
     if not place[colour[i]] then
       places_taken = places_taken + 1
       place[colour[i]] = places_taken
@@ -103,7 +106,7 @@ local function write_marks(out, marks, plain, no_labels)
       parts[#parts + 1] = ("$data%d %s %s"):format(i, plain and lettered(style, place[colour[i]]) or style, title)
     end
   end
-  out[#out + 1] = "plot " .. table.concat(parts, ", ")
+  put(out, "plot %s", table.concat(parts, ", "))
 end
 
 -- The places of marks: x and heights, as numbers.
@@ -155,47 +158,45 @@ end
 
 -- The axes: labels, ranges, what stands at their ticks. room: of names along x, in letters.
 local function write_axes(out, p, seen, plain, room)
-  local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
   local image = seen.image
   if p.y_label and plain then -- beside the axis it would take the columns of letters
-    add("set label 1 %s at graph 0, graph 1 left offset character 0, character 1", quote(p.y_label))
-    if not p.title then add "set tmargin 2" end
+    put(out, "set label 1 %s at graph 0, graph 1 left offset character 0, character 1", quote(p.y_label))
+    if not p.title then put(out, "set tmargin 2") end
   elseif p.y_label then
-    add("set ylabel %s textcolor rgb '#333333'", quote(p.y_label))
+    put(out, "set ylabel %s textcolor rgb '#333333'", quote(p.y_label))
   end
   for _, axis in ipairs { "x", "y" } do
     local step, names = p[axis .. "_step"], p[axis .. "_names"]
-    if p[axis .. "_log"] then add("set logscale %s\nset format %s '%%g'", axis, axis) end -- 1e-06, not 0.0000010
-    if step then add("set %stics %.10g\nset format %s '%%.7g'", axis, step, axis) end
-    if names then add("%s", names_on(axis, names, room)) end
+    if p[axis .. "_log"] then put(out, "set logscale %s\nset format %s '%%g'", axis, axis) end -- 1e-06, not 0.0000010
+    if step then put(out, "set %stics %.10g\nset format %s '%%.7g'", axis, step, axis) end
+    if names then put(out, "%s", names_on(axis, names, room)) end
   end
   range(out, "x", p.x_range)
   range(out, "y", p.y_range, image and image.downwards)
   if seen.from_zero and not p.y_log then
-    if not p.y_range then add(seen.below_zero and "set yrange [*<0:0<*]" or "set yrange [0:*]") end
-    if seen.below_zero then add "set xzeroaxis linetype 1 linecolor rgb '#5a5a5a' linewidth 1" end
-    if not p.x_range then add "set autoscale xfix\nset offsets graph 0.02, graph 0.02, 0, 0" end
+    if not p.y_range then put(out, seen.below_zero and "set yrange [*<0:0<*]" or "set yrange [0:*]") end
+    if seen.below_zero then put(out, "set xzeroaxis linetype 1 linecolor rgb '#5a5a5a' linewidth 1") end
+    if not p.x_range then put(out, "set autoscale xfix\nset offsets graph 0.02, graph 0.02, 0, 0") end
   elseif seen.roomy and not image then
     local x, y = p.x_log and 0 or 0.04, p.y_log and 0 or seen.words and 0.06 or 0.03
-    add("set offsets graph %g, graph %g, graph %g, graph %g", x, x, y, y)
+    put(out, "set offsets graph %g, graph %g, graph %g, graph %g", x, x, y, y)
   end
 end
 
 local function write_image(out, image, p, plain)
-  local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
   if plain then
-    add "set offsets graph 0.08, graph 0.08, graph 0.08, graph 0.08"
+    put(out, "set offsets graph 0.08, graph 0.08, graph 0.08, graph 0.08")
   else
-    add("set palette defined (%s)", palettes[image.palette])
-    add "unset grid\nset autoscale xfix\nset autoscale yfix"
+    put(out, "set palette defined (%s)", palettes[image.palette])
+    put(out, "unset grid\nset autoscale xfix\nset autoscale yfix")
   end
-  add "set datafile missing" -- a grid must be complete
-  if image.range and not plain then add("set cbrange [%.10g:%.10g]", image.range[1], image.range[2]) end
+  put(out, "set datafile missing") -- a grid must be complete
+  if image.range and not plain then put(out, "set cbrange [%.10g:%.10g]", image.range[1], image.range[2]) end
   if image.square and not plain then
-    add("set size ratio -1\nset border 0\nunset xtics\nunset ytics\nunset colorbox\nset margins 0.5,0.5,0.5,%s",
+    put(out, "set size ratio -1\nset border 0\nunset xtics\nunset ytics\nunset colorbox\nset margins 0.5,0.5,0.5,%s",
       p.title and "2" or "0.5")
   end
-  if image.colour_label then add("set cblabel %s textcolor rgb '#333333'", quote(image.colour_label)) end
+  if image.colour_label then put(out, "set cblabel %s textcolor rgb '#333333'", quote(image.colour_label)) end
 end
 
 -- What the marks of a panel ask of its axes.
@@ -212,33 +213,32 @@ end
 
 -- figure: {room =, in letters; shared =: is there one legend for all panels, or was it here?}
 local function write_panel(out, p, plain, figure)
-  local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
   local seen = look_at(p.marks)
   local labelled = seen.label and not figure.shared
-  if p.title then add("set title %s textcolor rgb '#222222'", quote(p.title)) end
+  if p.title then put(out, "set title %s textcolor rgb '#222222'", quote(p.title)) end
   -- an empty second line, or a legend below would stand on the label
   local legend = labelled and p.legend == "auto" and not plain and empty_corner(p) or p.legend
   local below = labelled and legend == "below" and not plain and '\\n"'
-  if p.x_label then add("set xlabel %s textcolor rgb '#333333'", below and quote(p.x_label):sub(1, -2) .. below
+  if p.x_label then put(out, "set xlabel %s textcolor rgb '#333333'", below and quote(p.x_label):sub(1, -2) .. below
     or quote(p.x_label)) end
   write_axes(out, p, seen, plain, figure.room)
   if plain then
-    add(labelled and p.legend ~= "none" and "set key outside top horizontal Left reverse width 1" or "unset key")
+    put(out, labelled and p.legend ~= "none" and "set key outside top horizontal Left reverse width 1" or "unset key")
   else
-    add(labelled and (places[legend] or "set key inside vertical " .. legend) or "unset key")
+    put(out, labelled and (places[legend] or "set key inside vertical " .. legend) or "unset key")
   end
-  if labelled and p.legend_title then add("set key title %s", quote(p.legend_title)) end
+  if labelled and p.legend_title then put(out, "set key title %s", quote(p.legend_title)) end
   if seen.image then write_image(out, seen.image, p, plain) end
   write_marks(out, p.marks, plain, not labelled)
 end
 
 local function reset(out)
-  out[#out + 1] = "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
+  put(out, "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
     "unset label\nunset xzeroaxis\nset key title ''\nset xtics norotate\nset xtics autofreq\n" ..
     "set ytics autofreq\nset format x\nset format y\n" ..
     "set datafile missing 'NaN'\nset size noratio\nset border 3\nset colorbox\n" ..
     "set tics nomirror out scale 0.5\nset cbrange [*:*]\n" ..
-    "set margins -1,-1,-1,-1\nset autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
+    "set margins -1,-1,-1,-1\nset autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid")
 end
 
 ---- the whole ----
@@ -271,15 +271,15 @@ end
 -- A strip at the foot of the canvas, `height` of it: what the labels of the panels above mean.
 local function write_legend(out, labels, height)
   reset(out)
-  out[#out + 1] = ("set size 1, %.6g\nset origin 0, 0\nset margins 0,0,0,0\nunset border\nunset xtics\nunset ytics\n" ..
-    "unset grid\nset xrange [0:1]\nset yrange [0:1]\nset key at screen 0.5, screen %.6g center center horizontal")
-    :format(height, height / 2)
+  put(out, "set size 1, %.6g\nset origin 0, 0\nset margins 0,0,0,0\nunset border\nunset xtics\nunset ytics\n" ..
+    "unset grid\nset xrange [0:1]\nset yrange [0:1]\nset key at screen 0.5, screen %.6g center center horizontal",
+    height, height / 2)
   local parts = {}
-  out[#out + 1] = "$none << EOD\n9 9 9 9\nEOD" -- nothing that is seen
+  put(out, "$none << EOD\n9 9 9 9\nEOD") -- nothing that is seen
   for i, one in ipairs(labels) do
     parts[i] = ("$none %s title %s"):format(one[2], quote(one[1]))
   end
-  out[#out + 1] = "plot " .. table.concat(parts, ", ")
+  put(out, "plot %s", table.concat(parts, ", "))
 end
 
 local STRIP, TITLE, FOOT, LEFT, GAP = 34, 26, 60, 74, 20 -- in points
@@ -310,14 +310,15 @@ local function write_grid(out, panels, o, columns)
   local labels = o.legend == "below" and labels_of(panels) or {}
   local grid = { columns = columns, rows = (last + columns - 1) // columns, title = o.title, aligned = o.aligned,
     legend = #labels > 0, width = o.width, height = o.height }
-  out[#out + 1] = "set multiplot" .. (o.title and " title " .. quote(o.title) or "")
+  put(out, "set multiplot%s", o.title and " title " .. quote(o.title) or "")
   for i, p in ipairs(panels) do
     reset(out)
-    out[#out + 1] = place_of(p.cell or i, grid) .. (o.aligned and "\nunset grid" or "")
+    put(out, "%s", place_of(p.cell or i, grid))
+    if o.aligned then put(out, "unset grid") end
     write_panel(out, p, false, { room = 60 // columns, shared = grid.legend })
   end
   if grid.legend then write_legend(out, labels, STRIP / o.height) end
-  out[#out + 1] = "unset multiplot"
+  put(out, "unset multiplot")
 end
 
 --- The program that draws panels on a terminal of gnuplot; plain: in letters, each panel by itself. o: title, legend,
@@ -331,12 +332,12 @@ function gnuplot.compose(terminal, panels, o, columns, plain)
     for _, p in ipairs(panels) do
       if #panels == 1 and o.title and not p.title then p = setmetatable({ title = o.title }, { __index = p }) end
       reset(out)
-      if plain then out[#out + 1] = bare end
+      if plain then put(out, bare) end
       write_panel(out, p, plain, { room = plain and (o.letters or 60) or 60, shared = known })
       known = known or o.legend == "below" and look_at(p.marks).label
     end
   end
-  out[#out + 1] = "unset output\n"
+  put(out, "unset output\n")
   return table.concat(out, "\n")
 end
 

@@ -241,9 +241,6 @@ function plot.histogram(values, opt)
     if number(v) ~= "NaN" then sorted[#sorted + 1] = v end
   end
   if #sorted == 0 then core.error "plot.histogram: values must hold a finite number" end
-  if o.bins and (o.bins < 1 or o.bins % 1 ~= 0) then
-    core.error(("plot.histogram: bins must be a whole number above 0, got %s"):format(o.bins))
-  end
   table.sort(sorted)
   local low, width, bins = whole_bins(sorted, o.bins)
   if not low then low, width, bins = bin_edges(sorted, o.bins) end

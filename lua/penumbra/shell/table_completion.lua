@@ -5,8 +5,7 @@ local table_completion = {}
 
 ---- where the cursor is ----
 
--- The position after what begins at `at` and is no code: a comment, a string; nil for code. Second: is it a string that
--- nothing ends?
+-- The position after what begins at `at` and is no code: a comment, a string; nil for code.
 local function after_text(text, at)
   local level = text:match("^%-%-%[(=*)%[", at) or text:match("^%[(=*)%[", at)
   if level then
@@ -24,7 +23,7 @@ local function after_text(text, at)
     if letter == "\n" then return k end
     k = k + (letter == "\\" and 2 or 1)
   end
-  return #text + 1, true
+  return #text + 1
 end
 
 local closes = { ["("] = ")", ["{"] = "}", ["["] = "]" }
@@ -36,13 +35,12 @@ local function end_entry(frame, text, stop)
 end
 
 -- The brackets that are open at the end of the text, innermost last: {bracket, at, start = of the entry that is being
--- typed, used = {key = true}}. Nil within a comment.
+-- typed, used = {key = true}}.
 local function open_brackets(text)
   local stack, at = {}, 1
   while at <= #text do
-    local after, open = after_text(text, at)
+    local after = after_text(text, at)
     if after then
-      if after > #text and not open and not text:find("^[\"']", at) then return nil end
       at = after
     else
       local letter, top = text:sub(at, at), stack[#stack]
@@ -101,7 +99,7 @@ end
 --- name, as penumbra.shell.known_options has them, or nil.
 function table_completion.complete(text, options_of)
   local stack = open_brackets(text)
-  local path = stack and called(text, stack)
+  local path = called(text, stack)
   local options = path and options_of(path)
   if not options then return nil end
   local top = stack[#stack]

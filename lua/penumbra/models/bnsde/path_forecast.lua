@@ -25,7 +25,6 @@ end
 
 --- filtered(model, b, o): see m:filter.
 function path_forecast.filtered(self, b, o)
-  options.whole("filter", "num_particles", o.num_particles, 1)
   local found = path_filter.run(self, b, o)
   found.model = self
   found.last, found.interval = ends_of(b)
@@ -94,7 +93,6 @@ local known = { draws = 100, step = options.optional "number", times = options.o
 function path_forecast.paths(where, self, given_batch, steps, given)
   local o = options.check(where, given, known)
   steps = options.whole(where, "steps", steps, 1)
-  options.whole(where, "draws", o.draws, 1)
   local h, weights, last, interval = beginning(where, self, given_batch, o)
   local times = times_of(where, self, last, interval, steps, o)
   local width = (times:slice(2, 2, steps + 1) - times:slice(2, 1, steps)):t()

@@ -138,7 +138,6 @@ function path_objective.row(where, self, o)
     core.error(("%s: objective '%s' is of a model %s prior_drift; take '%s'"):format(where, o.objective,
       row.hybrid and "with a" or "without", row.hybrid and o.objective:gsub("_hybrid", "") or o.objective .. "_hybrid"))
   end
-  options.whole(where, "draws", o.draws, 1)
   if not (o.delta > 0 and o.delta < 1) then
     core.error(("%s: delta must lie strictly between 0 and 1, got %g"):format(where, o.delta))
   end

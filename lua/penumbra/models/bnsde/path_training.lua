@@ -71,9 +71,7 @@ local function read(self, given)
   local o = options.check("fit", given, known)
   local row = path_objective.row("fit", self, o)
   local b = trajectories.read("fit", self, o.data)
-  options.whole("fit", "epochs", o.epochs, 1)
-  options.whole("fit", "count", o.count, 1)
-  o.warmup = options.whole("fit", "warmup", o.warmup or o.epochs // 2, 0)
+  o.warmup = o.warmup or o.epochs // 2
   if o.window then
     options.whole("fit", "window", o.window, b.first + 1)
     if o.window > b.steps then

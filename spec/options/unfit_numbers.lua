@@ -1,0 +1,53 @@
+--- Numbers that an option cannot be, for spec/options/option_battery.lua: NaN, a fraction of what is counted, what is
+--- below the least. Each must be refused where it is given, by the option's name.
+local unfit = {}
+
+local function set(text, rows)
+  local names = {}
+  for name in text:gmatch "%S+" do names[name] = true end
+  for _, name in ipairs(rows or {}) do names[name] = true end
+  return names
+end
+
+-- Numbers of the data's own kind: NaN gives NaN.
+local NAN = set [[baseline diffusion fill nan neginf offset posinf prior_mean transition]]
+
+-- Options with whole defaults that are no counts; where a name is a count elsewhere, of a row ("row: name").
+local FRACTION = set([[alpha atol baseline beta concentration conflict_threshold correction cycles data_variance degrees
+  df empty fill first_step floor from function_variance inflation iteration kappa limit log_scale log_variance max_step
+  nan neginf noise noise_precision num_data offset posinf posterior_lr precision prior_mean prior_precision prior_scale
+  radius rotate scale shift shortest smoothing start target to tolerance unit_precision width]],
+  { "pn.norm: p", "pn.cdist: p" })
+
+-- Options that are below 0, too.
+local SIGNED = set([[alpha baseline beta correction degrees diffusion empty fill from iteration kappa least log_scale
+  log_variance nan neginf offset posinf prior_mean start target to tolerance tolerance_grad tolerance_change transition
+  turns]], { "pn.data.rotating_boundary: scale", "pn.invariance.linear_model: scale", "pn.cdist: p", "pn.norm: p",
+  "pn.invariance.translate_network: scale", "pn.dist.bijector.random: scale",
+  "pn.vbp.learner: rate" })
+
+-- Counts begin at 1, but for these, by their name or that of the row and theirs.
+local FROM = { ahead = 0, blank = 0, condition = 0, cooldown = 0, drop = 0, event_ndim = 0, first = 0, folds = 2,
+  gap = 0, lag = 0, num_bins = 0, num_new = 0, num_parameters = 4, p = 0, period = 2, prior_epochs = 0, q = 0, seed = 0,
+  simulations = 10, steps = 0, waste_free = 2, warmup = 0, ["pn.optim.plateau: patience"] = 0,
+  ["pn.active.network: classes"] = 2, ["pn.active.predictor: classes"] = 2,
+  ["pn.active.posterior: classes"] = 2 }
+
+--- unfit.of(row, option, now): numbers that the option of the row of this name cannot be, where it is `now`: a list of
+--- {value, from =}; from: the least that the message must say, if it says one.
+function unfit.of(row, option, now)
+  local list, name = {}, option.name
+  local own = row .. ": " .. name
+  if type(now) ~= "number" and option.kind ~= "number" then return list end
+  if not NAN[name] then list[1] = { 0 / 0 } end
+  if math.type(now) == "integer" and not (FRACTION[name] or FRACTION[own]) then
+    local from = FROM[own] or FROM[name] or 1
+    list[#list + 1] = { now + 0.5 }
+    list[#list + 1] = { from - 1, from = from }
+  elseif not (SIGNED[name] or SIGNED[own]) then
+    list[#list + 1] = { -1e300 }
+  end
+  return list
+end
+
+return unfit
