@@ -359,4 +359,57 @@ describe("a trace", function()
     end
     pn.threads(before)
   end)
+
+  -- Four filters, of which weights as unequal as their strengths make some due at a step and others not.
+  local function check_filters(scheme, dtype, n, steps)
+    local s = pn.smc { num_particles = n, batch_shape = { 2, 2 }, threshold = 0.5, resampling = scheme }
+    local strength, o, eve, rounds = pn.tensor({ { 0.1, 1 }, { 2, 5 } }, { dtype = dtype }), { dtype = dtype }, {}, {}
+    local want, evidence = {}, pn.zeros { 2, 2 }
+    for f = 1, 4 do
+      eve[f], rounds[f] = {}, 0
+      for i = 1, n do eve[f][i] = i end
+    end
+    for t = 1, steps do
+      local size, a = s:effective_sample_size():reshape(4), s:resample()
+      local row = { unique = {}, resampled = {}, variance = {} }
+      for f = 1, 4 do
+        local due = a and size[f]:item() <= 0.5 * n
+        row.unique[f], row.resampled[f] = n, due and 1 or 0
+        if due then
+          eve[f], row.unique[f] = descended(eve[f], a:reshape(n, 4):select(2, f))
+          rounds[f] = rounds[f] + 1
+        end
+      end
+      if t % 3 == 2 then s:tilt(pn.randn({ n, 2, 2 }, o) * strength) end
+      s:weigh(pn.randn({ n, 2, 2 }, o) * strength)
+      local w = s:weights():reshape(n, 4)
+      for f = 1, 4 do row.variance[f] = variance(eve[f], w:select(2, f), rounds[f]) end
+      row.size, row.largest = s:effective_sample_size():reshape(4), w:max(1)
+      row.increment, evidence = (s:log_evidence() - evidence):reshape(4), s:log_evidence()
+      want[t] = row
+    end
+    local trace, seen = s:trace(), 0
+    for t, row in ipairs(want) do
+      local function of(name) return trace[name][t]:reshape(4) end
+      assert.same(row.unique, of "unique_ancestors":totable())
+      assert.same(row.resampled, of "resampled":totable())
+      assert.is_true(max_gap(of "effective_sample_size", row.size:to "float64") == 0)
+      assert.is_true(max_gap(of "largest_weight", row.largest:to "float64") == 0)
+      assert.is_true(max_gap(of "log_increment", row.increment) < 1e-11 * steps)
+      assert.is_true(max_gap(of "log_evidence_variance", pn.tensor(row.variance)) < 1e-9)
+      local due = row.resampled[1] + row.resampled[2] + row.resampled[3] + row.resampled[4]
+      if due > 0 and due < 4 then seen = seen + 1 end
+    end
+    assert.is_true(seen > 0)
+    assert.same({ steps, 2, 2 }, trace.resampled:shape())
+  end
+
+  it("tells of each filter by itself, of those that are due, beyond the room of its beginning", function()
+    pn.seed(8)
+    check_filters("systematic", "float64", 2, 130)
+    check_filters("multinomial", "float32", 20, 65)
+    check_filters("stratified", "float64", 2048, 3)
+    check_filters("killing", "float32", 2049, 3)
+    check_filters("multinomial", "float64", 4097, 3)
+  end)
 end)

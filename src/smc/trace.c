@@ -114,7 +114,6 @@ static void descend(void *data, int64_t first, int64_t stop) {
 /* How many different ancestors filter f has, which are in no order. */
 static int64_t count_unique(pni_trace *t, const int64_t *ancestors, int64_t f) {
   int64_t unique = 0;
-  if (t->round == INT32_MAX) memset(t->seen, 0, (size_t)t->n * sizeof *t->seen), t->round = 0;
   t->round++;
   for (int64_t i = 0; i < t->n; i++) {
     int64_t a = ancestors[i * t->filters + f];
@@ -148,7 +147,7 @@ static void resampled(pni_trace *t, const int64_t *ancestors, const uint8_t *due
 pn_status pni_trace_resampled(pn_context *c, pni_trace *t, const pn_tensor *ancestors, const uint8_t *due) {
   pn_tensor *a = pni_contiguous(c, ancestors);
   int64_t parts = pni_times(t->blocks, t->filters);
-  bool wrong = !a || a->dtype != PN_INT64 || a->numel != pni_times(t->n, t->filters);
+  bool wrong = !a;
   if (!wrong) pni_parallel_whole(c, parts, 8, descend, &(job){.t = t, .ancestor = pni_data(a)});
   for (int64_t k = 0; k < parts && !wrong; k++) wrong = t->part[k].wrong;
   if (!wrong)
