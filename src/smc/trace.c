@@ -16,16 +16,15 @@
 
 void pni_trace_free(pn_context *c, pni_trace *t) {
   if (!t) return;
-  size_t n = (size_t)t->n, filters = (size_t)t->filters;
-  pni_free(c, t->eve, n * filters * sizeof *t->eve);
-  pni_free(c, t->spare, n * filters * sizeof *t->spare);
-  pni_free(c, t->seen, n * sizeof *t->seen);
-  pni_free(c, t->sum, n * sizeof *t->sum);
-  pni_free(c, t->rounds, filters * sizeof *t->rounds);
-  pni_free(c, t->part, (size_t)pni_times(t->blocks, t->filters) * sizeof *t->part);
-  pni_free(c, t->now, PNI_TRACE_ROWS * filters * sizeof *t->now);
-  pni_free(c, t->rows, (size_t)t->room * PNI_TRACE_ROWS * filters * sizeof *t->rows);
-  pni_free(c, t, sizeof *t);
+  pni_free(c, t->eve);
+  pni_free(c, t->spare);
+  pni_free(c, t->seen);
+  pni_free(c, t->sum);
+  pni_free(c, t->rounds);
+  pni_free(c, t->part);
+  pni_free(c, t->now);
+  pni_free(c, t->rows);
+  pni_free(c, t);
 }
 
 pni_trace *pni_trace_new(pn_context *c, int64_t n, int64_t filters) {
@@ -68,7 +67,7 @@ pn_status pni_trace_reserve(pn_context *c, pni_trace *t) {
   double *rows = pni_alloc_array(c, pni_times(room, width), sizeof *rows);
   if (!rows) return c->status;
   if (t->rows) memcpy(rows, t->rows, (size_t)(t->length * width) * sizeof *rows);
-  pni_free(c, t->rows, (size_t)(t->room * width) * sizeof *rows);
+  pni_free(c, t->rows);
   t->rows = rows;
   t->room = room;
   return PN_OK;
