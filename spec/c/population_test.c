@@ -77,8 +77,7 @@ static void sizes(void) {
     for (int i = 0; q && i < 4; i++) {
       double x[15];
       for (int e = 0; e < 15; e++) x[e] = 1 + e;
-      pn_tensor *y = pn_population_evaluate(
-          c, q, pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){rows[i], n[k]}, x));
+      pn_tensor *y = pn_population_evaluate(c, q, pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){rows[i], n[k]}, x));
       CHECK(y && pn_tensor_shape(y)[0] == rows[i] && pn_tensor_shape(y)[1] == m[k]);
       for (int64_t r = 0; y && r < rows[i]; r++)
         CHECK_NEAR(((const double *)pn_tensor_data(y))[r], x[r * n[k]] * x[r * n[k]], 0);
