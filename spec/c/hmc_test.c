@@ -178,6 +178,7 @@ static void transitions(int max_steps, double step) {
     memcpy(z, at, sizeof z);
     h->left = 0;
     pni_chain_refresh(h, p);
+    double u = pni_chain_uniform(h);
     h->rng = rng;
     double start = pni_metric_kinetic(&h->metric, p, r.memory + 48) - h->at.log_density;
     CHECK_STATUS(r.c, pni_chain_transition(h, &t), PN_OK);
@@ -196,6 +197,7 @@ static void transitions(int max_steps, double step) {
       bool divergent = !(gain >= -1000);
       double up = divergent ? 0 : exp(gain), accept = fmin(1, up);
       bool here = fabs(t.accept - accept) < 1e-12 && fabs(t.symmetric - 2 * accept / (1 + up)) < 1e-12;
+      here = here && (!max_steps || t.moved == (u < up));
       here = here && t.leapfrogs == n && t.divergent == divergent && t.depth == (max_steps || divergent ? 0 : 1);
       found |= here && memcmp(at, t.moved ? h->here.z : z, sizeof z) == 0 && !(divergent && t.moved);
     }

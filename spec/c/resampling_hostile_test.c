@@ -145,6 +145,31 @@ static void assigned(pn_context *c) {
   pn_smc_free(m);
 }
 
+/* The last particle of each filter descends from what was assigned to it, the others as the scheme has it. */
+static void assigned_each(pn_context *c) {
+  enum { N = 5, FILTERS = 6 };
+  static const int64_t shape[] = {N, 2, 3}, last[FILTERS] = {4, 0, 3, 1, 0, 2};
+  pn_smc_config config = {.num_particles = N, .nbatch = 2, .batch = {2, 3}, .threshold = 1, .conditional = 1};
+  for (int s = 0; s < pn_resampler_count(); s++) {
+    size_t mark = pn_scope_open(c);
+    pn_tensor *a = NULL;
+    config.resampling = pn_resampler_name(s);
+    pn_smc *m = pn_smc_new(c, &config, NULL);
+    if (m) { /* the others have no conditional form */
+      CHECK(pn_smc_weigh(c, m, pn_zeros(c, PN_FLOAT64, 3, shape)) != NULL);
+      CHECK_STATUS(c, pn_smc_assign(c, m, pn_from_data(c, PN_INT64, 2, shape + 1, last)), PN_OK);
+      CHECK_STATUS(c, pn_smc_resample(c, m, &a), PN_OK);
+      CHECK(a && within(pni_data(a), N * FILTERS, N) && pn_tensor_ndim(a) == 3 &&
+            memcmp(pn_tensor_shape(a), shape, sizeof shape) == 0);
+      const int64_t *v = a ? pni_data(a) : NULL;
+      for (int f = 0; v && f < FILTERS; f++) CHECK_INT(v[(N - 1) * FILTERS + f], last[f]);
+    }
+    pn_context_clear_error(c);
+    pn_smc_free(m);
+    pn_scope_close(c, mark);
+  }
+}
+
 static void batches(pn_context *c) {
   static const int64_t sizes[][2] = {{(int64_t)1 << 40, (int64_t)1 << 40},
                                      {(int64_t)1 << 32, (int64_t)1 << 32},
@@ -170,6 +195,7 @@ int main(void) {
     machines(c, d ? PN_FLOAT32 : PN_FLOAT64);
   }
   assigned(c);
+  assigned_each(c);
   batches(c);
   pn_context_close(c);
   CHECK_DONE();
