@@ -245,26 +245,43 @@ describe("a captured step", function()
 end)
 
 describe("the tree of ancestors", function()
-  it("holds the paths that a full record gives", function()
+  -- How many particles of all steps have descendants: `places[t]` [n, filters] of those that now's descend from.
+  local function living(places)
+    local count = 0
+    for _, place in ipairs(places) do
+      for f = 1, place:shape()[2] do
+        local met = {}
+        for _, i in ipairs(place:select(2, f):totable()) do
+          count, met[i] = count + (met[i] and 0 or 1), true
+        end
+      end
+    end
+    return count
+  end
+
+  it("holds the paths that a full record gives, and no particle without descendants", function()
     pn.seed(8)
     for _, scheme in ipairs(pn.smc.schemes()) do
       local n, T = 20, 30
       local s = pn.smc { num_particles = n, batch_shape = { 2 }, history = true, threshold = 0.6, resampling = scheme }
-      local x, record = nil, {}
+      local x, record, places = nil, {}, {}
       for t = 1, T do
         local a = s:resample()
         x = x and s:select(x, a) + pn.randn { n, 2 } or pn.randn { n, 2 }
         for k = 1, t - 1 do
-          record[k] = s:select(record[k], a)
+          record[k], places[k] = s:select(record[k], a), s:select(places[k], a)
         end
-        record[t] = x
+        record[t], places[t] = x, pn.stack({ pn.arange(n), pn.arange(n) }, 2)
         s:weigh(-x:square())
-        s:keep { x, sign = x:lt(0) }
+        s:keep { x, sign = x:lt(0), pair = pn.stack({ x:to "float32", -x:to "float32" }, 3) }
+        assert.equal(living(places), (s:nodes()))
       end
       local paths = s:paths()
       assert.same({ T, n, 2 }, paths[1]:shape())
       assert.equal(0, max_gap(pn.stack(record, 1), paths[1]))
       assert.equal(0, max_gap(paths[1]:lt(0):to "float64", paths.sign:to "float64"))
+      assert.same({ T, n, 2, 2 }, paths.pair:shape())
+      assert.equal(0, max_gap(paths[1]:to "float32" * -1, paths.pair:select(4, 2)))
       local which = pn.tensor({ 3, 0 }, { dtype = "int64" })
       local one = s:paths(which)[1]
       assert.equal(0, max_gap(one:select(2, 1), paths[1]:select(3, 1):select(2, 4)))
