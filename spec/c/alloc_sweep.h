@@ -2,7 +2,8 @@
 ** alloc_sweep.h: shows that a piece of work survives the failure of each of its allocations. The work is
 ** run again and again in a fresh context whose allocator fails at the n-th request, once or from there
 ** on, n = 1, 2, ... until nothing fails any more. Each time: the work reports failure with PN_NOMEM, no
-** object is left, the same context does the work right afterwards, and no block is left after closing.
+** object is left, the same context does the work right afterwards and then holds what it holds where nothing failed,
+** and no block is left after closing.
 **
 ** The time of a whole sweep grows with the square of the allocations. `make soak` does it whole; otherwise one place of
 ** every stretch fails, at random in it, with as many stretches as SWEEP_ONCE and SWEEP_LASTING say: what has fewer
@@ -53,10 +54,11 @@ static inline bool sweep_say(const char *name, long n, const char *what) {
   return false;
 }
 
-/* One run that fails at the n-th request after the context's creation. *more: something did fail; returns how many
+/* One run that fails at the n-th request after the context's creation. *more: something did fail; *kept: bytes that the
+ * context holds after two runs, 0 as long as nobody knows, when the first must have left as many; returns how many
  * requests were made and one, 0 if anything is wrong. */
 static inline long sweep_once(const char *name, sweep_work work, const void *data, int threads, long n, bool lasting,
-                              bool *more) {
+                              bool *more, size_t *kept) {
   sweep_memory m = {0};
   bool good = true;
   pn_context *c = pn_context_new(&(pn_context_config){
@@ -76,9 +78,11 @@ static inline long sweep_once(const char *name, sweep_work work, const void *dat
   if (done && pn_context_status(c) != PN_OK) good = sweep_say(name, n, "success with an error pending");
   pn_context_clear_error(c);
   if (pn_context_objects(c) != 0) good = sweep_say(name, n, "objects are left");
+  if (*kept == 0) *kept = pn_context_memory(c, NULL);
   mark = pn_scope_open(c);
   if (good && !work(c, data)) good = sweep_say(name, n, pn_context_message(c));
   pn_scope_close(c, mark);
+  if (good && pn_context_memory(c, NULL) != *kept) good = sweep_say(name, n, "the context holds memory");
   pn_context_clear_error(c);
   pn_context_close(c);
   if (m.blocks != 0) good = sweep_say(name, n, "memory is left");
@@ -87,7 +91,7 @@ static inline long sweep_once(const char *name, sweep_work work, const void *dat
 
 /* Failures in one place of each of `stretches`, in every place where that is whole. */
 static inline bool sweep_places(const char *name, sweep_work work, const void *data, int threads, long requests,
-                                bool lasting, long stretches) {
+                                bool lasting, long stretches, size_t *kept) {
   static uint64_t random;
   if (random == 0) random = soak_seed();
   stretches /= soak_short();
@@ -95,7 +99,7 @@ static inline bool sweep_places(const char *name, sweep_work work, const void *d
   bool more = true;
   for (long first = 1; more; first += stretch) {
     long n = first + (long)soak_random(&random, (uint64_t)stretch);
-    if (!sweep_once(name, work, data, threads, n, lasting, &more)) return false;
+    if (!sweep_once(name, work, data, threads, n, lasting, &more, kept)) return false;
   }
   return true;
 }
@@ -103,9 +107,10 @@ static inline bool sweep_places(const char *name, sweep_work work, const void *d
 /* Counts as one check. */
 static inline void sweep_threads(const char *name, sweep_work work, const void *data, int threads) {
   bool more;
-  long requests = sweep_once(name, work, data, threads, LONG_MAX, false, &more);
-  check_record(requests && sweep_places(name, work, data, threads, requests, false, SWEEP_ONCE) &&
-               sweep_places(name, work, data, threads, requests, true, SWEEP_LASTING));
+  size_t kept = 0;
+  long requests = sweep_once(name, work, data, threads, LONG_MAX, false, &more, &kept);
+  check_record(requests && sweep_places(name, work, data, threads, requests, false, SWEEP_ONCE, &kept) &&
+               sweep_places(name, work, data, threads, requests, true, SWEEP_LASTING, &kept));
 }
 
 static inline void sweep(const char *name, sweep_work work, const void *data) { sweep_threads(name, work, data, 1); }

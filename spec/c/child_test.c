@@ -32,14 +32,14 @@ static void take_and_give(void *data, int64_t begin, int64_t end) {
     uint64_t state = 12345 + (uint64_t)k;
     for (int i = 0; i < ROUNDS; i++) {
       int at = (int)((state = state * 6364136223846793005u + 1442695040888963407u) >> 33) % BLOCKS;
-      pni_free(f->child[k], block[at], size[at]);
+      pni_free(f->child[k], block[at]);
       size[at] = (size_t)(state >> 40) % (MB / 4);
       block[at] = pni_alloc(f->child[k], size[at]);
       f->refused[k] += !block[at];
       if (!block[at]) pn_context_clear_error(f->child[k]);
       f->over[k] += f->c->held + atomic_load(&f->c->lent) > f->c->limit;
     }
-    for (int i = 0; i < BLOCKS; i++) pni_free(f->child[k], block[i], size[i]);
+    for (int i = 0; i < BLOCKS; i++) pni_free(f->child[k], block[i]);
   }
 }
 
@@ -61,7 +61,7 @@ static void account(void) {
   CHECK(counted_peak() - start < 4 * MB + MB / 4);
   void *large = pni_alloc(f.c, 3 * MB); /* what waits in children makes room for the parent */
   CHECK(large != NULL);
-  pni_free(f.c, large, 3 * MB);
+  pni_free(f.c, large);
   for (int k = 0; k < CHILDREN; k++) pn_context_close(f.child[k]);
   pni_threads_free(f.c);
   CHECK_INT(pn_context_memory(f.c, NULL), before);

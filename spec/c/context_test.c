@@ -85,8 +85,8 @@ static void block_sizes(void) {
     memset(a, 0xAA, n);
     memset(b, 0x55, n);
     for (size_t i = 0; i < n; i++) bad += a[i] != 0xAA;
-    pni_free(c, a, n);
-    pni_free(c, b, n);
+    pni_free(c, a);
+    pni_free(c, b);
   }
   CHECK_INT(bad, 0);
   CHECK_INT(pn_context_memory(c, NULL), 0);
@@ -338,7 +338,7 @@ static void poisoned(void) {
     unsigned char *p = pni_alloc(c, n);
     CHECK(__asan_region_is_poisoned(p, n) == NULL);
     CHECK(__asan_address_is_poisoned(p + n) && __asan_address_is_poisoned(p - sizeof(void *) * 2 - 1));
-    pni_free(c, p, n);
+    pni_free(c, p);
     CHECK(__asan_address_is_poisoned(p) && __asan_address_is_poisoned(p + n - 1));
   }
   pn_context_trim(c);

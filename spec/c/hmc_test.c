@@ -159,6 +159,56 @@ static void leapfrog(void) {
   for (int steps = 64; steps <= 512; steps *= 2) CHECK_NEAR(energy_error(steps) / energy_error(2 * steps), 4, 0.01);
 }
 
+/* A transition of one leapfrog either way (max_steps = 0, one doubling), or of a fixed number of them, beside the same
+ * leapfrogs by hand: what it tells, where it goes, and that it goes there as often as it says. */
+static void transitions(int max_steps, double step) {
+  enum { COUNT = 500 };
+  rig r;
+  rig_open(&r, 3, funnel);
+  pni_chain *h = &r.h;
+  double at[6], room[64], accepted = 0, moved = 0, p[3], z[3];
+  h->at = (pni_point){at, NULL, at + 3, h->here.log_density};
+  memcpy(at, h->here.z, sizeof z);
+  memcpy(at + 3, h->here.gradient, sizeof z);
+  h->work = room, h->max_steps = max_steps, h->max_depth = 1, h->step = step, h->rng.key = 5;
+  for (int k = 0; k < COUNT; k++) {
+    pni_transition t;
+    pni_philox rng = h->rng;
+    bool found = false;
+    memcpy(z, at, sizeof z);
+    h->left = 0;
+    pni_chain_refresh(h, p);
+    double u = pni_chain_uniform(h);
+    h->rng = rng;
+    double start = pni_metric_kinetic(&h->metric, p, r.memory + 48) - h->at.log_density;
+    CHECK_STATUS(r.c, pni_chain_transition(h, &t), PN_OK);
+    CHECK_NEAR(t.energy, start, 1e-12);
+    for (int way = 1; way >= (max_steps ? 1 : -1); way -= 2) {
+      int n = 0;
+      double gain = 0;
+      memcpy(h->here.z, z, sizeof z);
+      memcpy(h->here.p, p, sizeof p);
+      CHECK_STATUS(r.c, pni_chain_evaluate(h, &h->here), PN_OK);
+      while (n < (max_steps ? max_steps : 1) && gain >= -1000) {
+        pni_chain_leapfrog(h, &h->here, way * step, r.memory + 48);
+        gain = start - energy(&r);
+        n++;
+      }
+      bool divergent = !(gain >= -1000);
+      double up = divergent ? 0 : exp(gain), accept = fmin(1, up);
+      bool here = fabs(t.accept - accept) < 1e-12 && fabs(t.symmetric - 2 * accept / (1 + up)) < 1e-12;
+      here = here && (!max_steps || t.moved == (u < up));
+      here = here && t.leapfrogs == n && t.divergent == divergent && t.depth == (max_steps || divergent ? 0 : 1);
+      found |= here && memcmp(at, t.moved ? h->here.z : z, sizeof z) == 0 && !(divergent && t.moved);
+    }
+    CHECK(found);
+    accepted += t.accept / COUNT;
+    moved += t.moved ? 1. / COUNT : 0;
+  }
+  CHECK(fabs(accepted - moved) < 4 * sqrt(accepted * (1 - accepted) / COUNT) + 1e-12);
+  rig_close(&r);
+}
+
 /* ---- a distribution that transitions must leave as it is ---- */
 
 /* z = log x, x ~ gamma(shape, 1) */
@@ -534,6 +584,11 @@ int main(void) {
   schedule();
   dual_averaging();
   leapfrog();
+  for (int steps = 0; steps < 4; steps++) {
+    transitions(steps, 0.3);
+    transitions(steps, 1.3);
+    transitions(steps, 100);
+  }
   stationary();
   for (int metric = PN_METRIC_DIAGONAL; metric <= PN_METRIC_DENSE; metric++)
     for (int schedule = PN_SCHEDULE_OVERLAPPING; schedule <= PN_SCHEDULE_STAN; schedule++)

@@ -319,6 +319,64 @@ static void directions(void) {
   free(room);
 }
 
+/* What a low-rank estimate finds, by plain loops: with rows y of two thirds of the last 256 draws, in units of the
+ * scale, and z of their scores, A = (sum y y^T + ...) / count + ridge and B likewise have u^T A u = l^2 u^T B u for each
+ * direction u of stretch l; without scores A u = l u. In all coordinates and in the span of few rows. */
+static void low_rank_by_loops(int n, int draws, int estimator) {
+  enum { DRAWS = 300 };
+  static double x[DRAWS][MOST], a[DRAWS][MOST];
+  const bool scores = estimator == PN_ESTIMATOR_FISHER;
+  law g = make_law(n, 0.1, 3, 300);
+  double scale[MOST], mean[2][MOST] = {{0}}, square[2][MOST] = {{0}}, au[MOST], bu[MOST];
+  int first = draws > 256 ? draws - 256 : 0, train = 0;
+  rig r;
+  rig_open(&r, n, PN_METRIC_LOW_RANK, estimator, draws);
+  for (int k = 0; k < draws; k++) {
+    draw(&g, x[k], a[k]);
+    for (int i = 0; i < n; i++) x[k][i] += 5 + i, mean[0][i] += x[k][i] / draws, mean[1][i] += a[k][i] / draws;
+    pni_window_add(&r.w, x[k], a[k]);
+    train += k >= first && k % 3 != 2;
+  }
+  for (int k = 0; k < draws; k++)
+    for (int i = 0; i < n; i++) {
+      square[0][i] += (x[k][i] - mean[0][i]) * (x[k][i] - mean[0][i]);
+      square[1][i] += (a[k][i] - mean[1][i]) * (a[k][i] - mean[1][i]);
+    }
+  estimate(&r);
+  for (int i = 0; i < n; i++) {
+    double v = scores ? sqrt(square[0][i] / square[1][i]) : (draws + 5e-3) / (draws + 5) * square[0][i] / (draws - 1);
+    scale[i] = sqrt(v);
+  }
+  int64_t rows = (scores ? 2 : 1) * train, order = n <= rows ? n : rows;
+  double few = train > order + 1 ? 1e-3 : 1, ridge = scores ? (few < 1 ? 1e-11 : 1. / train) : few * 5 / (train + 5);
+  CHECK(n == 1 ? r.m.rank == 0 : r.m.rank >= 1);
+  for (int64_t d = 0; d < r.m.rank; d++) {
+    const double *u = r.m.direction + d * n, l = r.m.stretch[d];
+    double length = 0, uau = 0, ubu = 0;
+    for (int i = 0; i < n; i++) length += u[i] * u[i], au[i] = bu[i] = ridge * u[i];
+    CHECK_NEAR(length, 1, 1e-9);
+    CHECK(l > 2 || l < 0.5);
+    for (int k = first; k < draws; k++) {
+      double along = 0, along_score = 0, share = scores ? train : train + 5;
+      if (k % 3 == 2) continue;
+      for (int i = 0; i < n; i++) {
+        along += (x[k][i] - mean[0][i]) / scale[i] * u[i];
+        along_score += (a[k][i] - mean[1][i]) * scale[i] * u[i];
+      }
+      for (int i = 0; i < n; i++) {
+        au[i] += (x[k][i] - mean[0][i]) / scale[i] * along / share;
+        bu[i] += (a[k][i] - mean[1][i]) * scale[i] * along_score / share;
+      }
+    }
+    for (int i = 0; i < n; i++) {
+      uau += u[i] * au[i], ubu += u[i] * bu[i];
+      if (!scores) CHECK(fabs(au[i] - l * u[i]) < 1e-9 * l);
+    }
+    if (scores) CHECK_NEAR(uau / ubu, l * l, 1e-6);
+  }
+  rig_close(&r);
+}
+
 /* ---- whole samplers ---- */
 
 static pn_status host(void *data, const double *z, double *log_density, double *gradient) {
@@ -405,6 +463,10 @@ int main(void) {
   far_out();
   momenta();
   directions();
+  static const int sizes[][2] = {{1, 30}, {2, 12}, {6, 60}, {6, 300}, {40, 24}, {20, 30}, {21, 30}, {19, 30}, {18, 30}};
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+    for (int which = 0; which < 2; which++)
+      low_rank_by_loops(sizes[k][0], sizes[k][1], which ? PN_ESTIMATOR_STAN : PN_ESTIMATOR_FISHER);
   of_a_host();
   length();
   CHECK_DONE();

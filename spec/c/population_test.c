@@ -56,6 +56,40 @@ static void points(int threads, double *y) {
   pn_context_close(c);
 }
 
+/* x [n] -> x[0 .. m - 1]^2. */
+static pn_plan *squares(pn_context *c, int64_t n, int64_t m) {
+  pn_tensor *at = pn_full(c, PN_FLOAT64, 1, &n, 0.5), *inside;
+  if (!at || pn_capture_begin(c, 1, &at, &inside)) return NULL;
+  pn_tensor *out = pn_square(c, pn_slice(c, inside, 0, 0, m, 1));
+  return pn_capture_end(c, 1, &out);
+}
+
+/* One number, one result, one row; results fewer than numbers; no row; nothing to be had of nothing. */
+static void sizes(void) {
+  static const int64_t n[] = {1, 3, 2, 0}, m[] = {1, 1, 0, 0}, rows[] = {1, 2, 5, 0};
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 3});
+  for (int k = 0; k < 4; k++) {
+    size_t mark = pn_scope_open(c);
+    pn_plan *plan = squares(c, n[k], m[k]);
+    pn_population *q = pn_population_new(c, plan);
+    CHECK((q != NULL) == (m[k] > 0));
+    if (!q) CHECK_FAIL(c, PN_SHAPE, "one input [n] and one result [m]");
+    for (int i = 0; q && i < 4; i++) {
+      double x[15];
+      for (int e = 0; e < 15; e++) x[e] = 1 + e;
+      pn_tensor *y = pn_population_evaluate(c, q, pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){rows[i], n[k]}, x));
+      CHECK(y && pn_tensor_shape(y)[0] == rows[i] && pn_tensor_shape(y)[1] == m[k]);
+      for (int64_t r = 0; y && r < rows[i]; r++)
+        CHECK_NEAR(((const double *)pn_tensor_data(y))[r], x[r * n[k]] * x[r * n[k]], 0);
+    }
+    pn_population_free(q);
+    pn_plan_unref(plan);
+    pn_scope_close(c, mark);
+    CHECK_INT(pn_context_objects(c), 0);
+  }
+  pn_context_close(c);
+}
+
 static void refusals(void) {
   pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
   size_t mark = pn_scope_open(c);
@@ -78,6 +112,7 @@ int main(void) {
   points(1, one);
   points(3, three);
   for (int i = 0; i < N * D; i++) CHECK(one[i] == three[i]);
+  sizes();
   refusals();
   CHECK_DONE();
 }

@@ -1,7 +1,8 @@
 /*
 ** resampling_hostile_test.c: weights that are none (NaN, infinite, negative, all 0, beyond what can be summed) in every
 ** resampling scheme: kernels stay below n whatever they are given, and who runs them is told. The same packed as
-** `weigh` gives them, float64 and float32, one filter and several: a failure that names the role.
+** `weigh` gives them, float64 and float32, one filter and several: a failure that names the role. What machines tell of
+** weights that are some, by loops.
 */
 #include <math.h>
 #include <stdlib.h>
@@ -145,6 +146,31 @@ static void assigned(pn_context *c) {
   pn_smc_free(m);
 }
 
+/* The last particle of each filter descends from what was assigned to it, the others as the scheme has it. */
+static void assigned_each(pn_context *c) {
+  enum { N = 5, FILTERS = 6 };
+  static const int64_t shape[] = {N, 2, 3}, last[FILTERS] = {4, 0, 3, 1, 0, 2};
+  pn_smc_config config = {.num_particles = N, .nbatch = 2, .batch = {2, 3}, .threshold = 1, .conditional = 1};
+  for (int s = 0; s < pn_resampler_count(); s++) {
+    size_t mark = pn_scope_open(c);
+    pn_tensor *a = NULL;
+    config.resampling = pn_resampler_name(s);
+    pn_smc *m = pn_smc_new(c, &config, NULL);
+    if (m) { /* the others have no conditional form */
+      CHECK(pn_smc_weigh(c, m, pn_zeros(c, PN_FLOAT64, 3, shape)) != NULL);
+      CHECK_STATUS(c, pn_smc_assign(c, m, pn_from_data(c, PN_INT64, 2, shape + 1, last)), PN_OK);
+      CHECK_STATUS(c, pn_smc_resample(c, m, &a), PN_OK);
+      CHECK(a && within(pni_data(a), N * FILTERS, N) && pn_tensor_ndim(a) == 3 &&
+            memcmp(pn_tensor_shape(a), shape, sizeof shape) == 0);
+      const int64_t *v = a ? pni_data(a) : NULL;
+      for (int f = 0; v && f < FILTERS; f++) CHECK_INT(v[(N - 1) * FILTERS + f], last[f]);
+    }
+    pn_context_clear_error(c);
+    pn_smc_free(m);
+    pn_scope_close(c, mark);
+  }
+}
+
 static void batches(pn_context *c) {
   static const int64_t sizes[][2] = {{(int64_t)1 << 40, (int64_t)1 << 40},
                                      {(int64_t)1 << 32, (int64_t)1 << 32},
@@ -159,6 +185,87 @@ static void batches(pn_context *c) {
     }
 }
 
+/* ---- what a machine tells, at each stage of a step, of filters of which some are due ---- */
+
+enum { KNOWN_N = 5, KNOWN_FILTERS = 6 };
+
+static double at(const pn_tensor *t, int64_t i) {
+  if (!t) return NAN;
+  return pn_tensor_dtype(t) == PN_FLOAT32 ? (double)((const float *)pni_data(t))[i] : ((const double *)pni_data(t))[i];
+}
+
+/* Weights by loops over log_weights; *due: bit f where filter f would be due at half. */
+static void identities(pn_context *c, pn_smc *m, const double *evidence, double near, unsigned *due) {
+  static const char *const names[] = {"log_weights", "weights", "effective_sample_size", "largest_weight",
+                                      "log_evidence"};
+  pn_tensor *t[5];
+  for (int k = 0; k < 5; k++) {
+    t[k] = pn_contiguous(c, pn_smc_get(c, m, names[k]));
+    CHECK(t[k] && pn_tensor_ndim(t[k]) == (k < 2 ? 3 : 2) && pn_tensor_numel(t[k]) == KNOWN_FILTERS * (k < 2 ? 5 : 1));
+  }
+  *due = 0;
+  for (int f = 0; f < KNOWN_FILTERS; f++) {
+    double sum = 0, square = 0, most = 0;
+    for (int i = 0; i < KNOWN_N; i++) {
+      double w = exp(at(t[0], i * KNOWN_FILTERS + f));
+      CHECK_NEAR(at(t[1], i * KNOWN_FILTERS + f), w, near);
+      sum += w, square += w * w, most = fmax(most, w);
+    }
+    CHECK_NEAR(sum, 1, near);
+    CHECK_NEAR(at(t[2], f), 1 / square, near);
+    CHECK_NEAR(at(t[3], f), most, near);
+    CHECK_NEAR(at(t[4], f), evidence[f], near * 10);
+    if (1 / square <= 0.5 * KNOWN_N) *due |= 1u << f;
+  }
+}
+
+static void tells(pn_context *c, pn_dtype dtype, const char *gradient, double threshold) {
+  static const int64_t shape[] = {KNOWN_N, 2, 3};
+  const double near = dtype == PN_FLOAT64 ? 1e-13 : 4e-6;
+  const bool soft = strcmp(gradient, "soft") == 0;
+  pn_smc_config config = {.num_particles = KNOWN_N,
+                          .nbatch = 2,
+                          .batch = {2, 3},
+                          .threshold = threshold,
+                          .gradient = gradient,
+                          .alpha = 0.7};
+  pn_smc *m = pn_smc_new(c, &config, NULL);
+  double evidence[KNOWN_FILTERS] = {0}, x[KNOWN_N * KNOWN_FILTERS], w[KNOWN_N * KNOWN_FILTERS];
+  for (int step = 0; step < 3; step++) {
+    size_t mark = pn_scope_open(c);
+    unsigned due, after;
+    pn_tensor *a = NULL;
+    identities(c, m, evidence, near, &due);
+    pn_tensor *before = pn_contiguous(c, pn_smc_get(c, m, "log_weights"));
+    CHECK_STATUS(c, pn_smc_resample(c, m, &a), PN_OK);
+    CHECK((a != NULL) == (step > 0 && (threshold == 1 || due)));
+    identities(c, m, evidence, near, &after);
+    pn_tensor *now = pn_contiguous(c, pn_smc_get(c, m, "log_weights"));
+    for (int i = 0; i < KNOWN_N * KNOWN_FILTERS; i++) {
+      bool chosen = a && (threshold == 1 || due >> i % KNOWN_FILTERS & 1u);
+      w[i] = at(before, i);
+      if (chosen) { /* w / q of the ancestor, that it was chosen by */
+        int64_t from = ((const int64_t *)pni_data(a))[i] * KNOWN_FILTERS + i % KNOWN_FILTERS;
+        double own = exp(at(before, from)), q = soft ? 0.7 * own + 0.3 / KNOWN_N : own;
+        w[i] = log(own / q / KNOWN_N);
+      }
+      if (!soft) CHECK(fabs(w[i] - at(now, i)) < near);
+    }
+    for (int i = 0; i < KNOWN_N * KNOWN_FILTERS; i++) /* the later the filter, the more unequal */
+      x[i] = (float)(sin(5.0 * i + step) * (i % KNOWN_FILTERS + 0.2) * 0.7 - 1);
+    for (int f = 0; f < KNOWN_FILTERS; f++) {
+      double sum = 0;
+      for (int i = 0; i < KNOWN_N; i++) sum += exp(w[i * KNOWN_FILTERS + f] + x[i * KNOWN_FILTERS + f]);
+      evidence[f] += log(sum);
+    }
+    pn_tensor *values = pn_cast(c, pn_from_data(c, PN_FLOAT64, 3, shape, x), dtype);
+    CHECK(step == 1 ? pn_smc_tilt(c, m, values) != NULL : pn_smc_weigh(c, m, values) != NULL);
+    CHECK_INT(pn_smc_steps(m), step == 2 ? 2 : 1);
+    pn_scope_close(c, mark);
+  }
+  pn_smc_free(m);
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
   static const int64_t sizes[] = {1, 2, 5, 300, 5000};
@@ -169,7 +276,13 @@ int main(void) {
     operation(c, d ? PN_FLOAT32 : PN_FLOAT64, 6, 3);
     machines(c, d ? PN_FLOAT32 : PN_FLOAT64);
   }
+  for (int k = 0; k < 6; k++) {
+    pn_dtype dtype = k % 2 ? PN_FLOAT32 : PN_FLOAT64;
+    tells(c, dtype, k < 2 ? "dropped" : k < 4 ? "stop_gradient" : "soft", 0.5);
+    tells(c, dtype, k < 2 ? "dropped" : k < 4 ? "score_function" : "soft", 1);
+  }
   assigned(c);
+  assigned_each(c);
   batches(c);
   pn_context_close(c);
   CHECK_DONE();

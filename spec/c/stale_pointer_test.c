@@ -75,7 +75,7 @@ static void ordinary(double *want) {
 
 /* The scope's list as that of a new context, with so many tensors in it. */
 static void fill_scope(pn_context *c, int n) {
-  pni_free(c, c->scope, c->scope_cap * sizeof *c->scope);
+  pni_free(c, c->scope);
   c->scope = NULL;
   c->scope_cap = 0;
   for (int k = 0; k < n; k++) CHECK(pn_scalar(c, PN_FLOAT64, k) != NULL);

@@ -143,9 +143,12 @@ static bool spent(pn_context *c, const void *data) {
 }
 
 static void spending(void) {
-  bool more = true;
-  for (long n = 1; more; n++)
-    if (!sweep_once("spent", spent, NULL, 1, n, false, &more)) break;
+  bool more;
+  size_t kept = 0;
+  long n = 0;
+  CHECK(sweep_once("spent", spent, NULL, 1, LONG_MAX, false, &more, &kept));
+  do n++;
+  while (sweep_once("spent", spent, NULL, 1, n, false, &more, &kept) && more);
   check_record(!more);
 }
 

@@ -33,6 +33,33 @@ describe("a stream of weights", function()
     end
   end)
 
+  it("tells at each length what the draws so far would, equal ones and weights of 0 among them", function()
+    pn.seed(6)
+    for draws, dtype in pairs { [1] = "float64", [6] = "float32", [27] = "float64", [98] = "float32" } do
+      local w = (pn.randn { draws, 2 } * 3):to(dtype)
+      if draws > 6 then
+        w = pn.concatenate({ w:slice(1, 1, draws - 3), w:slice(1, 4, 5), pn.full({ 1, 2 }, -math.huge, { dtype = dtype }) }, 1)
+      end
+      local s = infer.stream { draws = draws + 3 }
+      for n = 1, draws do
+        s:add(w:slice(1, n, n))
+        local far, share = w:slice(1, 1, n):to "float64", nil
+        share = (far - far:max(1, true)):exp()
+        close(s:log_mean(), far:logsumexp(1) - math.log(n), 1e-12)
+        close(s:effective_sample_size(), share:sum(1):square() / share:square():sum(1), 1e-9)
+        if n > 1 then
+          local error = (share - share:mean(1, true)):square():sum(1):sqrt() / share:sum(1) * (n / (n - 1)) ^ 0.5
+          close(s:standard_error(), error, 1e-9)
+        end
+        local _, k = infer.psis(far)
+        for b = 1, 2 do
+          local got, want = s:pareto_k()[b]:item(), k[b]:item()
+          assert(got == want or math.abs(got - want) < 1e-9, ("k %.17g and %.17g at %d"):format(got, want, n))
+        end
+      end
+    end
+  end)
+
   it("holds thousands of draws in memory that does not grow", function()
     local s = infer.stream { draws = 5000 }
     local chunk = pn.randn { 50, 100 }

@@ -245,26 +245,43 @@ describe("a captured step", function()
 end)
 
 describe("the tree of ancestors", function()
-  it("holds the paths that a full record gives", function()
+  -- How many particles of all steps have descendants: `places[t]` [n, filters] of those that now's descend from.
+  local function living(places)
+    local count = 0
+    for _, place in ipairs(places) do
+      for f = 1, place:shape()[2] do
+        local met = {}
+        for _, i in ipairs(place:select(2, f):totable()) do
+          count, met[i] = count + (met[i] and 0 or 1), true
+        end
+      end
+    end
+    return count
+  end
+
+  it("holds the paths that a full record gives, and no particle without descendants", function()
     pn.seed(8)
     for _, scheme in ipairs(pn.smc.schemes()) do
       local n, T = 20, 30
       local s = pn.smc { num_particles = n, batch_shape = { 2 }, history = true, threshold = 0.6, resampling = scheme }
-      local x, record = nil, {}
+      local x, record, places = nil, {}, {}
       for t = 1, T do
         local a = s:resample()
         x = x and s:select(x, a) + pn.randn { n, 2 } or pn.randn { n, 2 }
         for k = 1, t - 1 do
-          record[k] = s:select(record[k], a)
+          record[k], places[k] = s:select(record[k], a), s:select(places[k], a)
         end
-        record[t] = x
+        record[t], places[t] = x, pn.stack({ pn.arange(n), pn.arange(n) }, 2)
         s:weigh(-x:square())
-        s:keep { x, sign = x:lt(0) }
+        s:keep { x, sign = x:lt(0), pair = pn.stack({ x:to "float32", -x:to "float32" }, 3) }
+        assert.equal(living(places), (s:nodes()))
       end
       local paths = s:paths()
       assert.same({ T, n, 2 }, paths[1]:shape())
       assert.equal(0, max_gap(pn.stack(record, 1), paths[1]))
       assert.equal(0, max_gap(paths[1]:lt(0):to "float64", paths.sign:to "float64"))
+      assert.same({ T, n, 2, 2 }, paths.pair:shape())
+      assert.equal(0, max_gap(paths[1]:to "float32" * -1, paths.pair:select(4, 2)))
       local which = pn.tensor({ 3, 0 }, { dtype = "int64" })
       local one = s:paths(which)[1]
       assert.equal(0, max_gap(one:select(2, 1), paths[1]:select(3, 1):select(2, 4)))
@@ -358,5 +375,58 @@ describe("a trace", function()
       assert.same(bits[1], bits[2])
     end
     pn.threads(before)
+  end)
+
+  -- Four filters, of which weights as unequal as their strengths make some due at a step and others not.
+  local function check_filters(scheme, dtype, n, steps)
+    local s = pn.smc { num_particles = n, batch_shape = { 2, 2 }, threshold = 0.5, resampling = scheme }
+    local strength, o, eve, rounds = pn.tensor({ { 0.1, 1 }, { 2, 5 } }, { dtype = dtype }), { dtype = dtype }, {}, {}
+    local want, evidence = {}, pn.zeros { 2, 2 }
+    for f = 1, 4 do
+      eve[f], rounds[f] = {}, 0
+      for i = 1, n do eve[f][i] = i end
+    end
+    for t = 1, steps do
+      local size, a = s:effective_sample_size():reshape(4), s:resample()
+      local row = { unique = {}, resampled = {}, variance = {} }
+      for f = 1, 4 do
+        local due = a and size[f]:item() <= 0.5 * n
+        row.unique[f], row.resampled[f] = n, due and 1 or 0
+        if due then
+          eve[f], row.unique[f] = descended(eve[f], a:reshape(n, 4):select(2, f))
+          rounds[f] = rounds[f] + 1
+        end
+      end
+      if t % 3 == 2 then s:tilt(pn.randn({ n, 2, 2 }, o) * strength) end
+      s:weigh(pn.randn({ n, 2, 2 }, o) * strength)
+      local w = s:weights():reshape(n, 4)
+      for f = 1, 4 do row.variance[f] = variance(eve[f], w:select(2, f), rounds[f]) end
+      row.size, row.largest = s:effective_sample_size():reshape(4), w:max(1)
+      row.increment, evidence = (s:log_evidence() - evidence):reshape(4), s:log_evidence()
+      want[t] = row
+    end
+    local trace, seen = s:trace(), 0
+    for t, row in ipairs(want) do
+      local function of(name) return trace[name][t]:reshape(4) end
+      assert.same(row.unique, of "unique_ancestors":totable())
+      assert.same(row.resampled, of "resampled":totable())
+      assert.is_true(max_gap(of "effective_sample_size", row.size:to "float64") == 0)
+      assert.is_true(max_gap(of "largest_weight", row.largest:to "float64") < (dtype == "float64" and 1e-15 or 1e-6))
+      assert.is_true(max_gap(of "log_increment", row.increment) < 1e-11 * steps)
+      assert.is_true(max_gap(of "log_evidence_variance", pn.tensor(row.variance)) < 1e-9)
+      local due = row.resampled[1] + row.resampled[2] + row.resampled[3] + row.resampled[4]
+      if due > 0 and due < 4 then seen = seen + 1 end
+    end
+    assert.is_true(seen > 0)
+    assert.same({ steps, 2, 2 }, trace.resampled:shape())
+  end
+
+  it("tells of each filter by itself, of those that are due, beyond the room of its beginning", function()
+    pn.seed(8)
+    check_filters("systematic", "float64", 2, 130)
+    check_filters("multinomial", "float32", 20, 65)
+    check_filters("stratified", "float64", 2048, 3)
+    check_filters("killing", "float32", 2049, 3)
+    check_filters("multinomial", "float64", 4097, 3)
   end)
 end)

@@ -101,7 +101,6 @@ static pn_status record(pn_context *c, const pni_call *call, pn_tensor *y) {
     y->attr = pni_alloc(c, bytes);
     if (!y->attr) return c->status;
     memcpy(y->attr, a, bytes);
-    y->attr_bytes = bytes;
   }
   if (call->nin > PNI_INLINE_EDGES) {
     pni_edge *in = pni_alloc_array(c, call->nin, sizeof *in);
@@ -152,7 +151,7 @@ static pn_status trap_nan(pn_context *c, const pni_call *call, const pn_tensor *
   if (!pni_has_nan(c, y)) return PN_OK;
   for (int k = 0; k < call->nin; k++)
     if (pni_has_nan(c, call->in[k])) return PN_OK;
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   return pni_fail(c, PN_DOMAIN, "%s: gives NaN (result of shape %s) and no input has one", call->op->name,
                   pni_shape_text(y->ndim, y->shape, s));
 }

@@ -18,8 +18,8 @@ typedef struct {
 
 static void sweep_free(pn_context *c, sweep *s) {
   for (int64_t i = 0; s->grad && i < s->order.n; i++) pn_tensor_unref(s->grad[i]);
-  pni_free(c, s->grad, (size_t)s->order.n * sizeof *s->grad);
-  pni_free(c, s->needed, (size_t)s->order.n);
+  pni_free(c, s->grad);
+  pni_free(c, s->needed);
   pni_slice_parts_free(c, &s->parts);
   for (int64_t i = 0; s->spends && i < s->order.n; i++) {
     if (s->order.v[i]) s->order.v[i]->mark = 0;
@@ -46,7 +46,7 @@ static pn_status fresh(pn_context *c, const pn_tensor *t) {
   for (int k = 0; k < t->nin; k++) {
     const pn_tensor *in = t->in[k].t;
     if (in->storage->version == t->in[k].version) continue;
-    char buf[160];
+    char buf[PNI_SHAPE_TEXT];
     return pni_fail(c, PN_STALE,
                     "backward: a parameter under '%s' (shape %s) was changed after the graph was made; compute the "
                     "loss again before differentiating",
@@ -99,7 +99,7 @@ static bool repeats(const pn_tensor *d, const pn_tensor *in) {
 }
 
 static pn_status refuse_gradient(pn_context *c, const pn_tensor *y, const pn_tensor *d, const pn_tensor *in) {
-  char s[160], t[160];
+  char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT];
   return pni_fail(c, PN_SHAPE, "%s: its gradient must be %s %s as the input is, got %s %s", y->op->name,
                   pn_dtype_name((pn_dtype)in->dtype), pni_shape_text(in->ndim, in->shape, s),
                   pn_dtype_name((pn_dtype)d->dtype), pni_shape_text(d->ndim, d->shape, t));
@@ -168,7 +168,7 @@ static pn_status sweep_start(pn_context *c, sweep *s, pn_tensor *y) {
   if (pni_failed(c)) return c->status;
   if (!y) return pni_fail(c, PN_STATE, "backward: y must be a tensor, got NULL");
   if (y->numel != 1) {
-    char buf[160];
+    char buf[PNI_SHAPE_TEXT];
     return pni_fail(c, PN_SHAPE, "backward: y must have one element, got shape %s",
                     pni_shape_text(y->ndim, y->shape, buf));
   }

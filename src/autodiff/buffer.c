@@ -35,7 +35,7 @@ int pn_tensor_is_buffer(const pn_tensor *t) { return t ? (t->flags & PNI_BUFFER)
 
 static pn_status infer_carry(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *b = call->in[1], *v = call->in[2];
-  char want[160], got[160];
+  char want[PNI_SHAPE_TEXT], got[PNI_SHAPE_TEXT];
   *out = pni_spec_of(call->in[0]);
   if (b->ndim == v->ndim && memcmp(b->shape, v->shape, (size_t)b->ndim * sizeof *b->shape) == 0 && b->dtype == v->dtype)
     return PN_OK;
@@ -76,9 +76,9 @@ void pni_updates_free(pn_context *c, pni_updates *u) {
     pn_tensor_unref(u->buffer[k]);
     pn_tensor_unref(u->value[k]);
   }
-  pni_free(c, u->buffer, (size_t)u->n * sizeof(pn_tensor *));
-  pni_free(c, u->value, (size_t)u->n * sizeof(pn_tensor *));
-  pni_free(c, u->rate, (size_t)u->n * sizeof *u->rate);
+  pni_free(c, u->buffer);
+  pni_free(c, u->value);
+  pni_free(c, u->rate);
   *u = (pni_updates){0};
 }
 
@@ -101,9 +101,9 @@ static pn_status fill(pn_context *c, pni_updates *u, int64_t n, pn_tensor *const
   u->rate = pni_calloc_array(c, n, sizeof *u->rate);
   u->n = u->buffer && u->value && u->rate ? (int)n : 0;
   if (u->n < n) { /* sizes are told by n, so what there is goes now */
-    pni_free(c, u->buffer, (size_t)n * sizeof *u->buffer);
-    pni_free(c, u->value, (size_t)n * sizeof *u->value);
-    pni_free(c, u->rate, (size_t)n * sizeof *u->rate);
+    pni_free(c, u->buffer);
+    pni_free(c, u->value);
+    pni_free(c, u->rate);
     *u = (pni_updates){0};
     return c->status;
   }
@@ -128,7 +128,7 @@ pn_status pni_updates_gather(pn_context *c, pn_tensor *y, pni_updates *u) {
 }
 
 pn_status pni_updates_check(pn_context *c, const pni_updates *u, pn_tensor *const *value) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   for (int k = 0; k < u->n; k++)
     if (!pni_all_finite(c, value[k]))
       return c->status ? c->status
@@ -169,7 +169,7 @@ static void release(void *object) {
   pn_context *c = t->ctx;
   if (--t->refs > 0) return;
   pni_updates_free(c, &t->u);
-  pni_free(c, t, sizeof *t);
+  pni_free(c, t);
   pni_object_died(c);
 }
 

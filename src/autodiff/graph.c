@@ -10,7 +10,7 @@ static pn_status push(pn_context *c, pni_nodes *l, pn_tensor *t) {
     pn_tensor **v = pni_alloc_array(c, cap, sizeof *v);
     if (!v) return c->status;
     if (l->n) memcpy(v, l->v, (size_t)l->n * sizeof *v);
-    pni_free(c, l->v, (size_t)l->cap * sizeof *v);
+    pni_free(c, l->v);
     l->v = v;
     l->cap = cap;
   }
@@ -18,7 +18,7 @@ static pn_status push(pn_context *c, pni_nodes *l, pn_tensor *t) {
   return PN_OK;
 }
 
-void pni_nodes_free(pn_context *c, pni_nodes *l) { pni_free(c, l->v, (size_t)l->cap * sizeof *l->v); }
+void pni_nodes_free(pn_context *c, pni_nodes *l) { pni_free(c, l->v); }
 
 /* While on the stack a node is marked -1. */
 pn_status pni_topological(pn_context *c, pn_tensor *y, pni_nodes *order) {

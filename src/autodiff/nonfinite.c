@@ -52,7 +52,7 @@ static const char *kind_of(const pn_context *c, const pn_tensor *t) {
 }
 
 static bool cause_in_values(pn_context *c, const pni_nodes *l, char *buf) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   for (int64_t i = 0; i < l->n; i++) {
     const pn_tensor *t = l->v[i];
     if (pni_all_finite(c, t)) continue;
@@ -64,7 +64,7 @@ static bool cause_in_values(pn_context *c, const pni_nodes *l, char *buf) {
     }
     for (int k = 0; k < t->nin; k++) {
       if (pni_all_finite(c, t->in[k].t)) continue;
-      char u[160];
+      char u[PNI_SHAPE_TEXT];
       snprintf(buf, PNI_CAUSE, "input %d of '%s' (shape %s, a constant) is %s", k + 1, t->op->name,
                pni_shape_text(t->in[k].t->ndim, t->in[k].t->shape, u), kind_of(c, t->in[k].t));
       return true;
@@ -101,7 +101,7 @@ static bool cause_in_gradients(pn_context *c, const pni_nodes *l, char *buf) {
       size_t inner = pn_scope_open(c);
       found = breaks(c, t, g[i], &k);
       pn_scope_close(c, inner);
-      char s[160];
+      char s[PNI_SHAPE_TEXT];
       if (found)
         snprintf(buf, PNI_CAUSE, "the derivative of '%s' (result of shape %s) with respect to input %d is not finite",
                  t->op->name, pni_shape_text(t->ndim, t->shape, s), k);
@@ -109,7 +109,7 @@ static bool cause_in_gradients(pn_context *c, const pni_nodes *l, char *buf) {
   }
   pn_set_no_grad(c, old);
   pn_scope_close(c, mark);
-  pni_free(c, g, (size_t)l->n * sizeof *g);
+  pni_free(c, g);
   return found;
 }
 

@@ -54,7 +54,7 @@ pn_status pni_require_axes(pn_context *c, const pni_call *call, const char *want
       p += kind ? 2 : 0;
       continue;
     }
-    char s[160];
+    char s[PNI_SHAPE_TEXT];
     return pni_fail(c, PN_SHAPE, "%s: input %d must be as in '%s', got %s %s", call->op->name, k + 1, wanted,
                     pn_dtype_name((pn_dtype)t->dtype), pni_shape_text(t->ndim, t->shape, s));
   }
@@ -63,7 +63,7 @@ pn_status pni_require_axes(pn_context *c, const pni_call *call, const char *want
 
 pn_status pni_require_like(pn_context *c, const pni_call *call, int k, const pni_spec *spec) {
   const pn_tensor *t = call->in[k];
-  char s[160], u[160];
+  char s[PNI_SHAPE_TEXT], u[PNI_SHAPE_TEXT];
   if (t->dtype == spec->dtype && t->ndim == spec->ndim &&
       memcmp(t->shape, spec->shape, (size_t)t->ndim * sizeof *t->shape) == 0)
     return PN_OK;

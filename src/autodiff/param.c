@@ -61,7 +61,7 @@ pn_status pn_param_set(pn_context *c, pn_tensor *param, pn_tensor *t) {
                     pn_dtype_name((pn_dtype)t->dtype));
   bool same = param->ndim == t->ndim && memcmp(param->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) == 0;
   if (!same) {
-    char a[160], b[160];
+    char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
     return pni_fail(c, PN_SHAPE, "param_set: shape must be %s, got %s", pni_shape_text(param->ndim, param->shape, a),
                     pni_shape_text(t->ndim, t->shape, b));
   }

@@ -48,7 +48,7 @@ static void shard(void *data, int64_t begin, int64_t end) {
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   const pni_random_source *s = source_of(call);
-  char text[160];
+  char text[PNI_SHAPE_TEXT];
   *out = (pni_spec){.dtype = (int)call->attr->i[DTYPE], .ndim = call->attr->ni - SHAPE};
   memcpy(out->shape, call->attr->i + SHAPE, (size_t)out->ndim * sizeof *out->shape);
   for (int k = 0; k < s->nin; k++) {
@@ -93,7 +93,7 @@ static pn_tensor *plain(pn_context *c, const pni_random_source *s, int k, pn_ten
   if (!t) return NULL;
   int lead = out->ndim - s->out_rank, n = t->ndim - s->rank[k];
   if (n < 0 || n > lead) {
-    char got[160];
+    char got[PNI_SHAPE_TEXT];
     pni_fail(c, PN_SHAPE, "%s: input %d must have %d to %d axes, got shape %s", s->name, k + 1, s->rank[k],
              lead + s->rank[k], pni_shape_text(t->ndim, t->shape, got));
     return NULL;

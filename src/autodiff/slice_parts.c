@@ -12,8 +12,8 @@ pn_status pni_slice_parts_open(pn_context *c, pni_slice_parts *p, int64_t nodes)
 
 void pni_slice_parts_free(pn_context *c, pni_slice_parts *p) {
   for (int64_t i = 0; i < p->n; i++) pn_tensor_unref(p->v[i].g);
-  pni_free(c, p->v, (size_t)p->cap * sizeof *p->v);
-  if (p->last) pni_free(c, p->last, (size_t)p->nodes * sizeof *p->last);
+  pni_free(c, p->v);
+  pni_free(c, p->last);
 }
 
 static int64_t axis_of(const pni_slice_part *x) { return x->y->attr->i[0]; }
@@ -49,7 +49,7 @@ pn_status pni_slice_parts_add(pn_context *c, pni_slice_parts *p, int64_t at, pn_
     pni_slice_part *more = pni_alloc_array(c, cap, sizeof *more);
     if (!more) return c->status;
     for (int64_t i = 0; i < p->n; i++) more[i] = p->v[i];
-    pni_free(c, p->v, (size_t)p->cap * sizeof *p->v);
+    pni_free(c, p->v);
     p->v = more;
     p->cap = cap;
   }
@@ -108,7 +108,7 @@ static pn_tensor *joined(pn_context *c, const pni_slice_part *v, int64_t n) {
   }
   if (at < size) piece[pieces++] = gap(c, v, size - at);
   pn_tensor *sum = pn_concatenate(c, pieces, piece, (int)axis_of(v));
-  pni_free(c, piece, (size_t)(2 * n + 1) * sizeof *piece);
+  pni_free(c, piece);
   return sum;
 }
 
@@ -136,7 +136,7 @@ pn_tensor *pni_slice_parts_join(pn_context *c, pni_slice_parts *p, int64_t at) {
   int64_t places = pni_sort(c, v, n, sizeof *v, compare) == PN_OK ? merge(c, v, n) : 0;
   if (places < 2) list(p, last, v, n);
   pn_tensor *sum = pni_failed(c) ? NULL : places < 2 ? added(c, v, n) : joined(c, v, places);
-  pni_free(c, v, (size_t)n * sizeof *v);
+  pni_free(c, v);
   for (int64_t i = last; i >= 0; i = p->v[i].before) {
     pn_tensor_unref(p->v[i].g);
     p->v[i].g = NULL;

@@ -82,7 +82,7 @@ static void release(pn_context *c) {
 
 static void destroy(pn_context *c) {
   pni_threads_free(c);
-  pni_free(c, c->scope, c->scope_cap * sizeof *c->scope);
+  pni_free(c, c->scope);
   c->scope = NULL;
   pn_context_trim(c);
   release(c);

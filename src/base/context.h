@@ -94,7 +94,7 @@ struct pn_context {
   pni_root *root; /* readers and writers stay below it; NULL: any file */
 };
 
-/* ---- memory: blocks are 64-byte aligned; the caller remembers the size ---- */
+/* ---- memory: blocks are 64-byte aligned and know their size ---- */
 
 /* realloc and free under pn_allocator's signature. */
 void *pni_default_allocate(void *data, void *block, size_t old_size, size_t new_size);
@@ -102,8 +102,8 @@ void *pni_default_allocate(void *data, void *block, size_t old_size, size_t new_
 void *pni_alloc(pn_context *c, size_t n);
 /* The same, cleared. */
 void *pni_calloc(pn_context *c, size_t n);
-/* Gives back a block of pni_alloc; n must be what was asked for. NULL is a no-op. */
-void pni_free(pn_context *c, void *block, size_t n);
+/* Gives back a block of pni_alloc. NULL is a no-op. */
+void pni_free(pn_context *c, void *block);
 /* Gives every block back, used or not. Only the end of a context calls it. */
 void pni_release_all(pn_context *c);
 /* pn_context_trim, and what the default allocator has free then goes back to the system. */

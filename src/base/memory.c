@@ -93,12 +93,13 @@ static void enlist(pn_context *c, unsigned char *p, size_t distance, int k) {
   c->blocks = at;
 }
 
+static int class_in(const link *l) { return (int)((l->next >> 3 & 7) | (l->prev & LOW) << 3); }
+
 static void release(pn_context *c, void *block) {
   unsigned char *p = block;
   link l = *link_of((uintptr_t)p);
   uintptr_t next = l.next & ~LOW, prev = l.prev & ~LOW;
-  int k = (int)((l.next >> 3 & 7) | (l.prev & LOW) << 3);
-  size_t distance = ((l.next & 7) + 1) * 8, cost = class_cost(k);
+  size_t distance = ((l.next & 7) + 1) * 8, cost = class_cost(class_in(&l));
   if (next) point(&link_of(next)->prev, prev);
   if (prev)
     point(&link_of(prev)->next, next);
@@ -258,7 +259,7 @@ void *pni_alloc(pn_context *c, size_t n) {
 void *pni_calloc(pn_context *c, size_t n) {
   void *block = pni_alloc(c, n);
   if (!block || pni_clear(c, block, n) == PN_OK) return block;
-  pni_free(c, block, n);
+  pni_free(c, block);
   return NULL;
 }
 
@@ -276,9 +277,9 @@ void *pni_calloc_array(pn_context *c, int64_t count, size_t size) {
   return block;
 }
 
-void pni_free(pn_context *c, void *block, size_t n) {
+void pni_free(pn_context *c, void *block) {
   if (!block) return;
-  int k = class_of(n);
+  int k = class_in(link_of((uintptr_t)block));
   size_t cost = class_cost(k);
   if (c->pooled + cost > c->pool_limit) {
     release(c, block);

@@ -74,6 +74,6 @@ pn_status pni_sort(pn_context *c, void *v, int64_t n, size_t size, pni_compare c
   sorting s = {.c = c, .size = size, .compare = compare};
   const char *sorted = sort(&s, v, spare, n);
   if (sorted && sorted != (char *)v) memcpy(v, sorted, (size_t)n * size);
-  pni_free(c, spare, (size_t)n * size);
+  pni_free(c, spare);
   return c->status;
 }

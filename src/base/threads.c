@@ -161,7 +161,7 @@ void pni_threads_free(pn_context *c) {
   pthread_cond_destroy(&p->done);
   pthread_mutex_destroy(&p->lock);
   c->threads = NULL;
-  pni_free(c, p, sizeof *p + (size_t)p->room * sizeof(pthread_t));
+  pni_free(c, p);
 }
 
 /* Every shard, by whoever takes it. */

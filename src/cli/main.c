@@ -21,7 +21,7 @@ static bool read_integer(const char *text, const char *option, long long low, lo
   errno = 0;
   *out = strtoll(text, &end, 10);
   if (!errno && *text && !*end && *out >= low && *out <= high) return true;
-  char what[160];
+  char what[PNI_SHAPE_TEXT];
   snprintf(what, sizeof what, "%s must be a whole number from %lld to %lld, got '%.40s'", option, low, high, text);
   cli_complain("%s", what);
   return false;
@@ -211,7 +211,7 @@ static void push_arg(lua_State *L, const cli_given *o) {
 }
 
 static void print_version(void) {
-  char blas[160];
+  char blas[PNI_SHAPE_TEXT];
   pni_blas_describe(blas, sizeof blas);
   printf("Penumbra %s, %s, %s, %s vectors\n", pn_version(), LUA_RELEASE, blas, pni_cpu_level_name(pni_cpu_level()));
   if (*pn_context_advice(NULL)) printf("%s\n", pn_context_advice(NULL));

@@ -51,9 +51,9 @@ static pn_dist *take_apart(pn_dist *d, pn_dist *list) {
     p->next = list;
     list = p;
   }
-  pni_free(c, d->part, (size_t)d->nparts * sizeof(pn_dist *));
+  pni_free(c, d->part);
   pn_bijector_unref(d->map);
-  pni_free(c, d, sizeof *d);
+  pni_free(c, d);
   pni_object_died(c);
   return list;
 }
@@ -147,7 +147,7 @@ static pn_status accept(pn_context *c, pn_dist *d, int k, pn_tensor *t) {
       return pni_fail(c, PN_DTYPE, "%s: parameters must have one dtype, got %s for %s and %s for %s (convert with :to)",
                       kind->name, pn_dtype_name((pn_dtype)d->param[j]->dtype), kind->param[j].name,
                       pn_dtype_name((pn_dtype)t->dtype), p->name);
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (t->ndim < rank)
     return pni_fail(c, PN_SHAPE, "%s: %s must have at least %d %s, got shape %s", kind->name, p->name, rank,
                     rank == 1 ? "axis" : "axes", pni_shape_text(t->ndim, t->shape, got));
@@ -177,7 +177,7 @@ static pn_status accept_all(pn_context *c, pn_dist *d, int n, const char *const 
 /* Exactly one of the alternatives that share `choice` is there. */
 static pn_status check_choice(pn_context *c, const pn_dist *d, int choice) {
   const pni_parameter *p = d->kind->param;
-  char text[160] = "";
+  char text[PNI_SHAPE_TEXT] = "";
   int there = 0;
   for (int k = 0, n = 0; k < parameters(d->kind); k++) {
     if (p[k].choice != choice) continue;
@@ -227,7 +227,7 @@ static pn_status bind_axes(pn_context *c, const pn_dist *d, int k, int64_t size[
     int64_t *s = &size[p->axes[i] - 'a'], n = t->shape[t->ndim - rank + i];
     if (*s < 0) *s = n;
     if (*s == n) continue;
-    char got[160];
+    char got[PNI_SHAPE_TEXT];
     return pni_fail(c, PN_SHAPE, "%s: event axes of %s must have size %lld, got shape %s", d->kind->name, p->name,
                     (long long)*s, pni_shape_text(t->ndim, t->shape, got));
   }
@@ -238,7 +238,7 @@ static pn_status bind_axes(pn_context *c, const pn_dist *d, int k, int64_t size[
 static pn_status bind_size(pn_context *c, const pn_dist *d, int k, int64_t size[26]) {
   const pni_parameter *p = &d->kind->param[k];
   const pn_tensor *t = d->param[k];
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (pni_constraint_require(c, p->constraint, d->kind->name, p->name, t)) return c->status;
   if (t->ndim)
     return pni_fail(c, PN_SHAPE, "%s: %s must be one number, got shape %s", d->kind->name, p->name,
@@ -259,7 +259,7 @@ static pn_status widen(pn_context *c, const pn_dist *d, int k, pni_spec *batch) 
   for (int i = 1; i <= ndim; i++) {
     int64_t a = i <= batch->ndim ? batch->shape[batch->ndim - i] : 1, b = i <= n ? t->shape[n - i] : 1;
     if (a != b && a != 1 && b != 1) {
-      char x[160], y[160];
+      char x[PNI_SHAPE_TEXT], y[PNI_SHAPE_TEXT];
       return pni_fail(c, PN_SHAPE, "%s: batch shapes of the parameters must broadcast, got %s for %s after %s",
                       d->kind->name, pni_shape_text(n, t->shape, x), d->kind->param[k].name,
                       pni_shape_text(batch->ndim, batch->shape, y));
@@ -403,7 +403,7 @@ pn_dist *pn_dist_independent(pn_context *c, const pn_dist *d, int k) {
 
 pn_dist *pn_dist_expand(pn_context *c, const pn_dist *d, int ndim, const int64_t *shape) {
   if (!PNI_GIVEN(c, "dist_expand", d) || !pni_shape_given(c, "dist_expand", ndim, shape)) return NULL;
-  char a[160], b[160];
+  char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
   int lead = ndim - d->batch_ndim;
   bool fits = lead >= 0 && ndim + d->event_ndim <= PN_MAX_DIMS;
   for (int i = 0; fits && i < ndim; i++)

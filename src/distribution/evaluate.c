@@ -83,7 +83,7 @@ pn_tensor *pn_dist_stddev(pn_context *c, const pn_dist *d) {
 /* ---- points: functions of a value ---- */
 
 static pn_status refuse(pn_context *c, const pn_dist *d, const char *function, const pn_tensor *x, const char *why) {
-  char a[160], b[160], e[160];
+  char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT], e[PNI_SHAPE_TEXT];
   return pni_fail(c, PN_SHAPE, "%s: %s: x %s, got shape %s for batch %s and event %s", d->kind->name, function, why,
                   pni_shape_text(x->ndim, x->shape, a), pni_shape_text(d->batch_ndim, d->shape, b),
                   pni_shape_text(d->event_ndim, d->shape + d->batch_ndim, e));

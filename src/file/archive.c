@@ -31,9 +31,7 @@ static char *copy_text(pn_context *c, const char *text, size_t n) {
   return copy;
 }
 
-static void free_text(pn_context *c, char *text) {
-  if (text) pni_free(c, text, strlen(text) + 1);
-}
+static void free_text(pn_context *c, char *text) { pni_free(c, text); }
 
 /* A copy of an array with room for `cap` pointers. */
 static void *grown(pn_context *c, void *old, int64_t n, int64_t cap) {
@@ -57,7 +55,7 @@ pn_status pni_names_add(pn_context *c, pn_names *names, const char *text, size_t
     int64_t cap = names->cap ? 2 * names->cap : 16;
     char **larger = grown(c, names->text, names->n, cap);
     if (!larger) return c->status;
-    pni_free(c, names->text, (size_t)names->cap * sizeof(char *));
+    pni_free(c, names->text);
     names->text = larger;
     names->cap = cap;
   }
@@ -78,8 +76,8 @@ void pn_names_free(pn_names *names) {
   if (!names) return;
   pn_context *c = names->c;
   for (int64_t i = 0; i < names->n; i++) free_text(c, names->text[i]);
-  pni_free(c, names->text, (size_t)names->cap * sizeof(char *));
-  pni_free(c, names, sizeof *names);
+  pni_free(c, names->text);
+  pni_free(c, names);
   pni_object_died(c);
 }
 
@@ -102,9 +100,9 @@ static int64_t *place(const dict *d, const char *key) {
 static int64_t find(const dict *d, const char *key) { return d->cap ? *place(d, key) - 1 : -1; }
 
 static void dict_blocks_free(pn_context *c, dict *d) {
-  pni_free(c, d->key, (size_t)d->cap * sizeof(char *));
-  pni_free(c, d->value, (size_t)d->cap * sizeof(void *));
-  pni_free(c, d->slot, 2 * (size_t)d->cap * sizeof(int64_t));
+  pni_free(c, d->key);
+  pni_free(c, d->value);
+  pni_free(c, d->slot);
 }
 
 static pn_status dict_grow(pn_context *c, dict *d) {
@@ -158,7 +156,7 @@ void pn_archive_free(pn_archive *a) {
   }
   dict_blocks_free(c, &a->tensors);
   dict_blocks_free(c, &a->texts);
-  pni_free(c, a, sizeof *a);
+  pni_free(c, a);
   pni_object_died(c);
 }
 

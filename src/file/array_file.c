@@ -10,8 +10,7 @@ struct pn_array_file {
   pn_context *c;
   pni_source s; /* open; its path is `path` */
   pni_array_place place;
-  int64_t row;  /* elements of a row */
-  size_t bytes; /* of this block */
+  int64_t row; /* elements of a row */
   char path[];
 };
 
@@ -30,14 +29,12 @@ static pn_status find(pni_source *s, const char *name, pni_array_place *a) {
 
 pn_array_file *pn_array_open(pn_context *c, const char *path, const char *name) {
   if (pni_failed(c)) return NULL;
-  size_t bytes = sizeof(pn_array_file) + (path ? strlen(path) : 0) + 1;
-  pn_array_file *a = pni_calloc(c, bytes);
+  pn_array_file *a = pni_calloc(c, sizeof *a + (path ? strlen(path) : 0) + 1);
   if (!a) return NULL;
   a->c = c;
-  a->bytes = bytes;
   if (path) strcpy(a->path, path);
   if (pni_source_open(c, "open", path ? a->path : NULL, &a->s) != PN_OK) {
-    pni_free(c, a, bytes);
+    pni_free(c, a);
     return NULL;
   }
   pni_object_born(c);
@@ -55,7 +52,7 @@ void pn_array_close(pn_array_file *a) {
   if (!a) return;
   pn_context *c = a->c;
   pni_source_close(&a->s);
-  pni_free(c, a, a->bytes);
+  pni_free(c, a);
   pni_object_died(c);
 }
 

@@ -14,10 +14,8 @@ static const char where[] = "arrow_export";
 /* What a struct of n children owns: the node, n structs, n pointers to them, and `extra` bytes. */
 typedef struct {
   pn_context *c;
-  size_t size;  /* of the block that begins with this node */
   pn_tensor *t; /* whose elements are a buffer, NULL: none */
   void *bits;   /* a buffer of truth values */
-  size_t bits_size;
   const void *buffers[2];
 } arrow_node;
 
@@ -27,7 +25,6 @@ static arrow_node *new_node(pn_context *c, int64_t n, size_t each, size_t extra)
   arrow_node *node = pni_calloc(c, size);
   if (!node) return NULL;
   node->c = c;
-  node->size = size;
   pni_object_born(c);
   return node;
 }
@@ -35,8 +32,8 @@ static arrow_node *new_node(pn_context *c, int64_t n, size_t each, size_t extra)
 static void free_node(arrow_node *node) {
   pn_context *c = node->c;
   pn_tensor_unref(node->t);
-  pni_free(c, node->bits, node->bits_size);
-  pni_free(c, node, node->size);
+  pni_free(c, node->bits);
+  pni_free(c, node);
   pni_object_died(c);
 }
 
@@ -113,8 +110,7 @@ static arrow_node *begin_array(pn_context *c, struct ArrowArray *a, int64_t leng
 /* Truth values, eight to a byte, the first in the lowest bit. */
 static bool pack_bits(arrow_node *node, const pn_tensor *t) {
   const uint8_t *p = pni_data(t);
-  node->bits_size = (size_t)(t->numel / 8 + 1);
-  uint8_t *bits = node->bits = pni_calloc(node->c, node->bits_size);
+  uint8_t *bits = node->bits = pni_calloc(node->c, (size_t)(t->numel / 8 + 1));
   for (int64_t i = 0; bits && i < t->numel; i++) bits[i / 8] = (uint8_t)(bits[i / 8] | (p[i] != 0) << i % 8);
   node->buffers[1] = bits;
   return bits != NULL;

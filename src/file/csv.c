@@ -164,7 +164,7 @@ static pn_status column_named(const table *t, const char *name, int64_t *out) {
     char *text = plain_text(t->s->c, &t->row[k], &n);
     if (!text) return t->s->c->status;
     bool found = strcmp(text, name) == 0;
-    pni_free(t->s->c, text, t->row[k].length + 1);
+    pni_free(t->s->c, text);
     *out = k;
     if (found) return PN_OK;
   }
@@ -196,7 +196,7 @@ static pn_names *header_names(const table *t) {
     const pni_cell *cell = &t->row[t->chosen[k]];
     char *text = plain_text(t->s->c, cell, &n);
     if (text) pni_names_add(t->s->c, names, text, n);
-    pni_free(t->s->c, text, cell->length + 1);
+    pni_free(t->s->c, text);
     if (k % 4096 == 0) pni_check_cancel(t->s->c);
     if (!pni_failed(t->s->c)) continue;
     pn_names_free(names);
@@ -275,7 +275,7 @@ static pn_status add_text(const table *t, pn_names *list, const pni_cell *cell) 
   char *text = plain_text(t->s->c, cell, &n);
   if (!text) return t->s->c->status;
   pn_status status = pni_names_add(t->s->c, list, text, n);
-  pni_free(t->s->c, text, cell->length + 1);
+  pni_free(t->s->c, text);
   return status;
 }
 
@@ -312,14 +312,14 @@ static void read_table(table *t, result *r) {
     if (!pni_failed(t->s->c) && r->text) r->cells = collect(t);
     if (!pni_failed(t->s->c) && !r->text) r->numbers = convert(t);
   }
-  if (t->chosen) pni_free(t->s->c, t->chosen, (size_t)t->nchosen * sizeof *t->chosen);
-  if (t->row) pni_free(t->s->c, t->row, (size_t)t->columns * sizeof *t->row);
+  pni_free(t->s->c, t->chosen);
+  pni_free(t->s->c, t->row);
 }
 
 static pn_status read_text(pni_source *s, const pn_csv_options *o, result *r) {
   char *text;
-  size_t n, capacity;
-  if (pni_source_all(s, &text, &n, &capacity) != PN_OK) return s->c->status;
+  size_t n;
+  if (pni_source_all(s, &text, &n) != PN_OK) return s->c->status;
   const char *p = text, *end = text + n;
   if (n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3; /* a byte order mark */
   table t = {.s = s, .o = o, .begin = {.p = p, .end = end, .line = 1, .column = 1, .c = s->c, .asked = p}};
@@ -337,7 +337,7 @@ static pn_status read_text(pni_source *s, const pn_csv_options *o, result *r) {
     pni_source_fail(s, PN_DOMAIN, "has a comma between its columns, which cannot be the decimal one");
   else
     read_table(&t, r);
-  pni_free(s->c, text, capacity);
+  pni_free(s->c, text);
   return s->c->status;
 }
 

@@ -132,7 +132,7 @@ int64_t pni_source_count(const pni_source *s, const pni_element_type *e, int ndi
     if (shape[i] && !much) n *= shape[i];
   }
   if (!much && n <= most) return empty ? 0 : n;
-  char buf[160];
+  char buf[PNI_SHAPE_TEXT];
   pni_source_fail(s, PN_FORMAT, "is damaged: it claims shape %s of %d-byte elements but can hold only %lld bytes",
                   pni_shape_text(ndim, shape, buf), e->size, (long long)s->room);
   return -1;

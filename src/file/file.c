@@ -28,7 +28,7 @@ static void zlib_free(void *data, void *p) {
   char *block = (char *)p - PREFIX;
   size_t n;
   memcpy(&n, block, sizeof n);
-  pni_free(data, block, n);
+  pni_free(data, block);
 }
 
 void pni_zlib_memory(z_stream *z, pn_context *c) {
@@ -106,7 +106,7 @@ static pn_status start_inflate(pni_source *s, int bits) {
   if (!s->buf) return s->c->status;
   pni_zlib_memory(&s->z, s->c);
   if (inflateInit2(&s->z, bits) != Z_OK) {
-    pni_free(s->c, s->buf, PNI_FILE_CHUNK);
+    pni_free(s->c, s->buf);
     s->buf = NULL;
     return pni_fail(s->c, PN_NOMEM, "%s: out of memory", s->where);
   }
@@ -172,7 +172,7 @@ pn_status pni_source_range(pni_source *s, const pni_source *file, int64_t begin,
 
 void pni_source_close(pni_source *s) {
   if (s->packed) inflateEnd(&s->z);
-  pni_free(s->c, s->buf, PNI_FILE_CHUNK);
+  pni_free(s->c, s->buf);
   if (s->own) pni_root_leave(s->root, s->fd);
   s->packed = s->own = false;
   s->buf = NULL;
@@ -274,7 +274,7 @@ pn_status pni_source_finish(pni_source *s) {
   return status;
 }
 
-pn_status pni_source_all(pni_source *s, char **text, size_t *length, size_t *capacity) {
+pn_status pni_source_all(pni_source *s, char **text, size_t *length) {
   size_t cap = s->packed ? PNI_FILE_CHUNK : (size_t)s->room + 1, n = 0, got;
   char *block = pni_alloc(s->c, cap);
   while (block) {
@@ -283,16 +283,15 @@ pn_status pni_source_all(pni_source *s, char **text, size_t *length, size_t *cap
     if (n < cap) {
       *text = block;
       *length = n;
-      *capacity = cap;
       return PN_OK;
     }
     char *larger = pni_alloc(s->c, 2 * cap);
     if (!larger) break;
     memcpy(larger, block, n);
-    pni_free(s->c, block, cap);
+    pni_free(s->c, block);
     block = larger;
     cap *= 2;
   }
-  pni_free(s->c, block, cap);
+  pni_free(s->c, block);
   return s->c->status;
 }

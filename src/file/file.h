@@ -84,8 +84,8 @@ pn_status pni_source_some(pni_source *s, void *out, size_t n, size_t *got);
 pn_status pni_source_read(pni_source *s, void *out, size_t n);
 /* PN_FORMAT unless everything was read (and a packed file is sound to its end). */
 pn_status pni_source_finish(pni_source *s);
-/* All that is left, in a block of *capacity bytes that the caller frees. */
-pn_status pni_source_all(pni_source *s, char **text, size_t *length, size_t *capacity);
+/* All that is left, in a block that the caller frees. */
+pn_status pni_source_all(pni_source *s, char **text, size_t *length);
 /* Fails with "<where>: file '<path>' <format...>". */
 pn_status pni_source_fail(const pni_source *s, pn_status status, const char *format, ...) PNI_PRINTF(3, 4);
 /* At most 40 bytes of a file made fit for a message. Returns buf. */

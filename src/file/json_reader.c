@@ -19,8 +19,8 @@ pn_status pni_json_open(pni_source *s, int64_t left, bool lines, const char *wha
 
 void pni_json_close(pni_json *j) {
   if (!j->s) return;
-  pni_free(j->s->c, j->buf, PNI_FILE_CHUNK);
-  pni_free(j->s->c, j->text, j->room);
+  pni_free(j->s->c, j->buf);
+  pni_free(j->s->c, j->text);
   *j = (pni_json){0};
 }
 
@@ -62,7 +62,7 @@ static bool append(pni_json *j, const void *bytes, size_t n) {
     char *larger = pni_alloc(j->s->c, room);
     if (!larger) return false;
     memcpy(larger, j->text, j->length);
-    pni_free(j->s->c, j->text, j->room);
+    pni_free(j->s->c, j->text);
     j->text = larger;
     j->room = room;
   }

@@ -119,7 +119,7 @@ static pn_status read_header(pni_source *s, header *h) {
     else
       status = pni_source_fail(s, PN_FORMAT, "is damaged: its header is no array description");
   }
-  pni_free(s->c, text, n + 1);
+  pni_free(s->c, text);
   return status;
 }
 

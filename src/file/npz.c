@@ -83,7 +83,7 @@ static pn_status read_end(zip *z) {
     if (z->count == 0xffff || size == 0xffffffff || z->offset == 0xffffffff)
       status = read_end64(z, length - (int64_t)n + at, &size);
   }
-  pni_free(z->file->c, tail, n);
+  pni_free(z->file->c, tail);
   if (status != PN_OK) return status;
   if (size < 0 || z->offset < 0 || z->offset > length || size > length - z->offset || z->count < 0 ||
       z->count > size / CENTRAL_SIZE)
@@ -191,7 +191,7 @@ static pn_status add_member(const zip *z, const member *m, pn_archive *a) {
     t = read_array(z, m);
   if (t) pn_archive_add(c, a, name, t);
   pn_tensor_unref(t);
-  pni_free(c, name, m->name_length);
+  pni_free(c, name);
   return c->status;
 }
 
@@ -204,7 +204,7 @@ static pn_status read_zip(pni_source *s, pn_archive *a) {
     status = read_member(&z, &at, &m);
     if (status == PN_OK) status = add_member(&z, &m, a);
   }
-  if (z.directory) pni_free(s->c, z.directory, z.bytes);
+  pni_free(s->c, z.directory);
   return status;
 }
 

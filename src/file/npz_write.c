@@ -116,7 +116,7 @@ static pn_status put_deflated(writer *w, member *m, const char *header, size_t n
     status = pni_sink_write(&w->sink, d, sizeof d);
   }
   deflateEnd(&k->z);
-  pni_free(w->c, k, sizeof *k);
+  pni_free(w->c, k);
   return status;
 }
 
@@ -199,7 +199,7 @@ pn_status pn_save_npz(pn_context *c, const char *path, const pn_archive *a, int 
   w->compressed = compressed != 0;
   w->list = pni_alloc_array(c, most, sizeof(member));
   if (w->list && pni_sink_open(c, "save_npz", path, false, &w->sink) == PN_OK) pni_sink_close(&w->sink, put_all(w));
-  if (w->list) pni_free(c, w->list, (size_t)most * sizeof(member));
-  pni_free(c, w, sizeof *w);
+  pni_free(c, w->list);
+  pni_free(c, w);
   return c->status;
 }

@@ -25,17 +25,17 @@ static pn_status add_lines(pn_context *c, pn_names *list, const char *text, size
 pn_names *pn_load_lines(pn_context *c, const char *path, const char *prefix) {
   pni_source s;
   char *text;
-  size_t n, capacity;
+  size_t n;
   if (!PNI_GIVEN(c, "load_lines", prefix)) return NULL;
   if (pni_source_open(c, "load_lines", path, &s) != PN_OK) return NULL;
   pn_names *list = NULL;
-  if (pni_source_all(&s, &text, &n, &capacity) == PN_OK) {
+  if (pni_source_all(&s, &text, &n) == PN_OK) {
     list = pni_names_new(c);
     if (list && add_lines(c, list, text, n, prefix) != PN_OK) {
       pn_names_free(list);
       list = NULL;
     }
-    pni_free(c, text, capacity);
+    pni_free(c, text);
   }
   pni_source_close(&s);
   return list;

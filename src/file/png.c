@@ -276,8 +276,8 @@ pn_tensor *pni_png_read(pni_source *s, int dtype) {
   if (read_header(&r) != PN_OK || find_data(&r) != PN_OK) return NULL;
   pn_tensor *t = read_picture(&r, dtype);
   if (r.unpacking) inflateEnd(&r.z);
-  pni_free(s->c, r.in, PNI_FILE_CHUNK);
-  pni_free(s->c, r.rows, (size_t)(2 * (r.row + 1)));
+  pni_free(s->c, r.in);
+  pni_free(s->c, r.rows);
   return t;
 }
 #undef CHUNK

@@ -21,7 +21,7 @@ static bool fits(pni_source *s, const pni_element_type *e, int ndim, const int64
   bool beyond = false;
   for (int k = 0; k < ndim; k++) beyond = __builtin_mul_overflow(bytes, shape[k], &bytes) || beyond;
   if (s->packed || (!beyond && bytes == s->room)) return true;
-  char buf[160];
+  char buf[PNI_SHAPE_TEXT];
   pni_source_fail(s, PN_SHAPE, "holds %lld bytes, which is not shape %s of %d bytes each", (long long)s->room,
                   pni_shape_text(ndim, shape, buf), e->size);
   return false;

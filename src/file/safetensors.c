@@ -149,7 +149,7 @@ static entry *new_entry(header *h) {
     entry *larger = pni_alloc_array(c, cap, sizeof *larger);
     if (!larger) return NULL;
     if (h->n) memcpy(larger, h->list, (size_t)h->n * sizeof *larger);
-    pni_free(c, h->list, (size_t)h->cap * sizeof *h->list);
+    pni_free(c, h->list);
     h->list = larger;
     h->cap = cap;
   }
@@ -264,7 +264,7 @@ static pn_status read_body(pni_source *s, int64_t n, pn_archive *a, const wanted
       read_tensors(s, h.list, h.n, a);
   }
   pni_json_close(&h.json);
-  pni_free(s->c, h.list, (size_t)h.cap * sizeof *h.list);
+  pni_free(s->c, h.list);
   pn_names_free(h.names);
   return s->c->status;
 }
@@ -428,7 +428,6 @@ pn_status pn_save_safetensors(pn_context *c, const char *path, const pn_archive 
   if (!a) return pni_fail(c, PN_STATE, "save_safetensors: archive must not be NULL");
   if (check_names(c, a) != PN_OK) return c->status;
   int64_t n = pn_archive_count(a);
-  size_t bytes = (size_t)n * sizeof(item);
   item *list = pni_alloc_array(c, n, sizeof *list);
   if (!list) return c->status;
   for (int64_t i = 0; i < n; i++) list[i] = (item){pn_archive_name(a, i), pn_archive_tensor(a, i)};
@@ -440,6 +439,6 @@ pn_status pn_save_safetensors(pn_context *c, const char *path, const pn_archive 
              HEADER_LIMIT, w.n);
   if (!pni_failed(c) && pni_sink_open(c, "save_safetensors", path, false, &s) == PN_OK)
     pni_sink_close(&s, write_file(&s, w.n, a, list, n));
-  pni_free(c, list, bytes);
+  pni_free(c, list);
   return c->status;
 }

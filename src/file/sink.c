@@ -129,8 +129,8 @@ static pn_status open_target(pni_sink *s) {
 
 static void discard(pni_sink *s) {
   if (s->packed) deflateEnd(&s->z);
-  pni_free(s->c, s->buf, PNI_FILE_CHUNK);
-  pni_free(s->c, s->pack, PNI_FILE_CHUNK);
+  pni_free(s->c, s->buf);
+  pni_free(s->c, s->pack);
   if (s->fd >= 0 && !s->direct) unlinkat(s->folder, s->temporary, 0); /* while its lock is held */
   if (s->fd >= 0) close(s->fd);
   if (s->folder >= 0) close(s->folder);

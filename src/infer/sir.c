@@ -6,7 +6,7 @@
 
 pn_tensor *pn_sir(pn_context *c, pn_rng *rng, pn_tensor *log_w, int64_t n) {
   if (!PNI_GIVEN(c, "sir", log_w)) return NULL;
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (log_w->ndim != 2 || log_w->numel == 0) {
     pni_fail(c, PN_SHAPE, "sir: log_w must be [K, B], got shape %s", pni_shape_text(log_w->ndim, log_w->shape, got));
     return NULL;

@@ -333,7 +333,7 @@ static int l_threads(lua_State *L) {
 
 /* blas() -> name, version and processor type of the BLAS library; advice or nil */
 static int l_blas(lua_State *L) {
-  char text[160];
+  char text[PNI_SHAPE_TEXT];
   const char *advice = pn_context_advice(pni_lua_context(L));
   pni_blas_describe(text, sizeof text);
   lua_pushstring(L, text);

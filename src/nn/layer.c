@@ -24,7 +24,7 @@ static void destroy(pn_layer *l) {
   pn_context *c = l->ctx;
   for (int k = 0; k < PNI_LAYER_PARAMS; k++) pn_tensor_unref(l->param[k]);
   for (int k = 0; k < PNI_LAYER_BUFFERS; k++) pn_tensor_unref(l->buffer[k]);
-  pni_free(c, l, sizeof *l);
+  pni_free(c, l);
   pni_object_died(c);
 }
 
@@ -106,7 +106,7 @@ pn_layer *pn_layer_new(pn_context *c, const char *type, int nsizes, const int64_
 /* Fails unless t can stand in the place of `had`. */
 static pn_status check_stand_in(pn_context *c, const pn_layer *l, const char *name, const pn_tensor *had,
                                 const pn_tensor *t) {
-  char want[160], got[160];
+  char want[PNI_SHAPE_TEXT], got[PNI_SHAPE_TEXT];
   if (had->ndim == t->ndim && memcmp(had->shape, t->shape, (size_t)had->ndim * sizeof *had->shape) == 0 &&
       had->dtype == t->dtype)
     return PN_OK;
@@ -241,7 +241,7 @@ pn_tensor *pn_layer_kl(pn_context *c, const pn_layer *l) {
 
 /* A variance has the shape of the mean, a covariance its last axis twice. */
 static pn_status check_variance(pn_context *c, const pn_layer *l, const pn_tensor *mean, const pn_tensor *variance) {
-  char want[160], got[160];
+  char want[PNI_SHAPE_TEXT], got[PNI_SHAPE_TEXT];
   if (!variance) return PN_OK;
   bool covariance = variance->ndim == mean->ndim + 1 && mean->ndim > 0;
   bool fits = (covariance || variance->ndim == mean->ndim) && variance->dtype == mean->dtype &&

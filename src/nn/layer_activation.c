@@ -65,7 +65,7 @@ static pn_status init_prelu(C *c, pn_layer *l, pn_dtype dtype, pn_rng *rng) {
 static T *slope_of(C *c, const pn_layer *l, const T *x) {
   T *w = l->param[0];
   int64_t shape[PN_MAX_DIMS];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (w->numel > 1 && (x->ndim < 2 || x->shape[1] != w->numel)) {
     pni_fail(c, PN_SHAPE, "prelu: input must have shape [batch, %lld, ...], got %s", (long long)w->numel,
              pni_shape_text(x->ndim, x->shape, s));

@@ -32,7 +32,7 @@ static pn_tensor *places_of(pn_context *c, const windows *w) {
     at[i] = first_of(w, k) + (j < last ? j : last);
   }
   pn_tensor *t = at ? pn_from_data(c, PN_INT64, 1, &n, at) : NULL;
-  pni_free(c, at, (size_t)n * sizeof *at);
+  pni_free(c, at);
   return t;
 }
 
@@ -42,7 +42,7 @@ static pn_tensor *own_of(pn_context *c, const windows *w, bool rows) {
   uint8_t *own = pni_alloc_array(c, n, sizeof *own);
   for (int64_t i = 0; own && i < n; i++) own[i] = i % w->most < count_of(w, i / w->most);
   pn_tensor *t = own ? pn_from_data(c, PN_BOOL, rows ? 2 : 1, shape, own) : NULL;
-  pni_free(c, own, (size_t)n * sizeof *own);
+  pni_free(c, own);
   return t;
 }
 
@@ -52,7 +52,7 @@ static pn_tensor *share_of(pn_context *c, const windows *w, pn_dtype dtype, bool
   double *share = pni_alloc_array(c, w->m, sizeof *share);
   for (int64_t i = 0; share && i < w->m; i++) share[i] = (double)w->most / (double)count_of(w, i);
   pn_tensor *t = share ? pn_from_data(c, PN_FLOAT64, rows ? 2 : 1, shape, share) : NULL;
-  pni_free(c, share, (size_t)w->m * sizeof *share);
+  pni_free(c, share);
   return pn_cast(c, t, dtype);
 }
 

@@ -78,7 +78,7 @@ static pn_tensor *planes(pn_context *c, const pn_layer *l, pn_tensor *x, int64_t
   for (int64_t k = 0; slice && k < kernel[0]; k++)
     slice[k] = pn_slice(c, padded, 2, k * dilation[0], *depth, stride[0]);
   pn_tensor *y = slice ? pn_stack(c, (int)kernel[0], slice, 2) : NULL;
-  pni_free(c, slice, (size_t)kernel[0] * sizeof *slice);
+  pni_free(c, slice);
   y = pn_permute(c, y, 6, (int[]){0, 3, 1, 2, 4, 5});
   int64_t n = pni_times(x->shape[0], *depth), channels = pni_times(x->shape[1], kernel[0]);
   return pn_reshape(c, y, 4, (int64_t[]){n, channels, x->shape[3], x->shape[4]});

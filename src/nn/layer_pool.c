@@ -115,7 +115,7 @@ static pn_tensor *interpolation(pn_context *c, pn_dtype dtype, int64_t n, int64_
     a[i * n + high] += at - (double)low;
   }
   pn_tensor *t = a ? pn_from_data(c, PN_FLOAT64, 2, (int64_t[]){m, n}, a) : NULL;
-  pni_free(c, a, (size_t)(m * n) * sizeof *a);
+  pni_free(c, a);
   return pn_cast(c, t, dtype);
 }
 

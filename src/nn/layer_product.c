@@ -64,7 +64,7 @@ enum { AXIS };
 
 static pn_tensor *forward_glu(pn_context *c, const pn_layer *l, const pni_layer_call *call) {
   pn_tensor *x = call->in[0];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   int64_t given = (int64_t)l->option[AXIS], axis = given < 0 ? given + x->ndim : given - 1;
   if (axis < 0 || axis >= x->ndim || x->shape[axis] % 2) {
     pni_fail(c, PN_SHAPE, "%s: input must have an even size along axis %lld, got %s", l->type->name, (long long)given,

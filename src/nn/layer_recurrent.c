@@ -44,7 +44,7 @@ typedef struct {
 } frame;
 
 static pn_status measure(pn_context *c, const pn_layer *l, const pn_tensor *x, frame *f) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (x->ndim < 2 || x->shape[0] < 1)
     return pni_fail(c, PN_SHAPE, "%s: input must have shape [T, ..., %lld] with at least one step, got %s",
                     l->type->name, (long long)l->size[IN], pni_shape_text(x->ndim, x->shape, s));
@@ -60,7 +60,7 @@ static pn_status measure(pn_context *c, const pn_layer *l, const pn_tensor *x, f
 static pn_tensor *state_of(pn_context *c, const pn_layer *l, const frame *f, pn_tensor *h, pn_dtype dtype) {
   int64_t flat[2] = {f->batch, l->size[HIDDEN]};
   if (!h) return pn_zeros(c, dtype, 2, flat);
-  char s[160], t[160];
+  char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT];
   if (h->ndim != f->ndim - 1 || memcmp(h->shape, f->shape + 1, (size_t)h->ndim * sizeof *h->shape) != 0) {
     pni_fail(c, PN_SHAPE, "%s: state must have shape %s, got %s", l->type->name,
              pni_shape_text(f->ndim - 1, f->shape + 1, s), pni_shape_text(h->ndim, h->shape, t));
@@ -81,7 +81,7 @@ enum { BOTH = 2 }; /* h and c */
 
 /* lengths [...] as whole numbers [1, B, 1], or NULL. */
 static pn_tensor *lengths_of(pn_context *c, const pn_layer *l, const frame *f, pn_tensor *lengths) {
-  char s[160], t[160];
+  char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT];
   if (!lengths) return NULL;
   if (lengths->ndim == f->ndim - 2 &&
       memcmp(lengths->shape, f->shape + 1, (size_t)lengths->ndim * sizeof *f->shape) == 0)
@@ -168,7 +168,7 @@ static void run_rnn(pn_context *c, const pn_layer *l, const frame *f, pn_tensor 
     step[t] = h = l->option[ACTIVATION] == 0 ? pn_tanh(c, a) : pn_relu(c, a);
   }
   if (step && !pni_failed(c)) all[0] = pn_stack(c, (int)f->steps, step, 0);
-  pni_free(c, step, (size_t)f->steps * sizeof *step);
+  pni_free(c, step);
 }
 
 #define BODY(id)                                                                                                       \

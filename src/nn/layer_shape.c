@@ -146,7 +146,7 @@ pn_status pni_layer_check_inputs(pn_context *c, const pn_layer *l, int n, pn_ten
   for (int k = 0; k < most; k++) {
     const pn_tensor *t = k < n ? in[k] : NULL;
     const char *role = pni_layer_role(l->type, k);
-    char want[200], got[160];
+    char want[200], got[PNI_SHAPE_TEXT];
     pattern p;
     if (!t && row[k].flags & PNI_LAYER_MAYBE) continue;
     if (!t) return pni_fail(c, PN_STATE, "%s: %s must be a tensor, got NULL", l->type->name, role);

@@ -30,19 +30,18 @@ struct pni_ancestry {
 /* ---- life ---- */
 
 static void free_nodes(pn_context *c, pni_ancestry *a) {
-  size_t room = (size_t)a->room;
-  pni_free(c, a->parent, room * sizeof *a->parent);
-  pni_free(c, a->children, room * sizeof *a->children);
-  pni_free(c, a->free, room * sizeof *a->free);
-  for (int k = 0; k < a->parts; k++) pni_free(c, a->part[k].row, room * a->part[k].bytes);
+  pni_free(c, a->parent);
+  pni_free(c, a->children);
+  pni_free(c, a->free);
+  for (int k = 0; k < a->parts; k++) pni_free(c, a->part[k].row);
 }
 
 void pni_ancestry_free(pn_context *c, pni_ancestry *a) {
   if (!a) return;
   free_nodes(c, a);
-  pni_free(c, a->leaf, (size_t)a->leaves * sizeof *a->leaf);
-  pni_free(c, a->before, (size_t)a->leaves * sizeof *a->before);
-  pni_free(c, a, sizeof *a);
+  pni_free(c, a->leaf);
+  pni_free(c, a->before);
+  pni_free(c, a);
 }
 
 pni_ancestry *pni_ancestry_new(pn_context *c, int64_t n, int64_t filters) {
@@ -113,7 +112,7 @@ static pn_status check_parts(pn_context *c, const pni_ancestry *a, int parts, pn
     const pn_tensor *t = part[k];
     pni_spec spec = pni_spec_of(t);
     const pni_spec *first = a->length ? &a->part[k].spec : &spec;
-    char s[160], u[160];
+    char s[PNI_SHAPE_TEXT], u[PNI_SHAPE_TEXT];
     bool fits = t->ndim >= 1 && t->shape[0] == a->n && t->numel % a->leaves == 0 && t->numel > 0;
     fits = fits && spec.dtype == first->dtype && spec.ndim == first->ndim &&
            memcmp(spec.shape, first->shape, (size_t)spec.ndim * sizeof *spec.shape) == 0;
@@ -224,6 +223,6 @@ pn_tensor *pni_ancestry_paths(pn_context *c, const pni_ancestry *a, int k, const
     return NULL;
   }
   climb(a, k, count, node, pni_data(out));
-  pni_free(c, node, (size_t)count * sizeof *node);
+  pni_free(c, node);
   return pni_scoped(c, out);
 }

@@ -42,8 +42,8 @@ void pn_filter_free(pn_filter *f) {
   pn_tensor_unref(f->y);
   pn_tensor_unref(f->time);
   pn_tensor_unref(f->spare);
-  pni_free(c, f->summary, (size_t)(HEAD + 2 * f->states) * sizeof *f->summary);
-  pni_free(c, f, sizeof *f);
+  pni_free(c, f->summary);
+  pni_free(c, f);
   pni_object_died(c);
 }
 
@@ -152,7 +152,7 @@ static pn_tensor *operand(pn_context *c, const pn_tensor *t, const char *name, i
   if (!own) return NULL;
   bool fits = !t || (pni_is_float(t) && t->ndim == spec.ndim && t->shape[0] == rows && (!cols || t->shape[1] == cols));
   if (!fits) {
-    char want[160], got[160];
+    char want[PNI_SHAPE_TEXT], got[PNI_SHAPE_TEXT];
     pni_fail(c, PN_SHAPE, "filter: %s must have shape %s, got %s", name, pni_shape_text(spec.ndim, spec.shape, want),
              pni_shape_text(t->ndim, t->shape, got));
   } else if (t)
@@ -276,7 +276,7 @@ static bool all_nan(const double *y, int64_t n) {
 
 pn_status pn_filter_run(pn_context *c, pn_filter *f, pn_tensor *ys, pn_tensor **increments, pn_tensor **means,
                         pn_tensor **variances) {
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (!PNI_GIVEN(c, "filter_run", f, ys, increments)) return c->status;
   if (ys->ndim != 2 || ys->shape[1] != f->observed || ys->dtype != PN_FLOAT64)
     return pni_fail(c, PN_SHAPE, "run: ys must be [T, %lld], float64, got %s %s", (long long)f->observed,
@@ -311,7 +311,7 @@ const double *pn_filter_variance(const pn_filter *f) { return f ? f->summary + H
 static const char KEY[] = "penumbra.filter";
 
 static pn_status describe(pn_context *c, const pn_filter *f, pn_archive *a) {
-  char text[160];
+  char text[PNI_SHAPE_TEXT];
   uint64_t state[2], bits;
   pn_rng_get_state(pn_context_rng(c), state);
   memcpy(&bits, &f->log_evidence, sizeof bits);

@@ -65,8 +65,8 @@ void pn_population_free(pn_population *q) {
     pn_plan_unref(q->worker[k].plan);
     pn_context_close(q->worker[k].c);
   }
-  pni_free(c, q->worker, (size_t)q->workers * sizeof *q->worker);
-  pni_free(c, q, sizeof *q);
+  pni_free(c, q->worker);
+  pni_free(c, q);
   pni_object_died(c);
 }
 
@@ -101,7 +101,7 @@ pn_tensor *pn_population_evaluate(pn_context *c, pn_population *q, pn_tensor *ro
   if (!PNI_GIVEN(c, "population_evaluate", q, rows) || pni_refuse_capture(c, "a population", "evaluate it outside"))
     return NULL;
   if (rows->dtype != PN_FLOAT64 || rows->ndim != 2 || rows->shape[1] != q->n) {
-    char got[160];
+    char got[PNI_SHAPE_TEXT];
     pni_fail(c, PN_SHAPE, "population: rows must be float64 [N, %lld], got %s", (long long)q->n,
              pni_shape_text(rows->ndim, rows->shape, got));
     return NULL;

@@ -58,7 +58,7 @@ static int place_of(const char *name, const char *const *names, int n) {
 }
 
 static pn_status check(pn_context *c, const pn_smc_config *o) {
-  char text[160];
+  char text[PNI_SHAPE_TEXT];
   if (o->num_particles < 1 || o->num_particles >= INT32_MAX)
     return pni_fail(c, PN_DOMAIN, "smc: num_particles must be from 1 to %d, got %lld", INT32_MAX - 1,
                     (long long)o->num_particles);
@@ -123,9 +123,9 @@ void pn_smc_free(pn_smc *s) {
   pn_context *c = s->c;
   pn_smc_reset(s);
   pni_trace_free(c, s->trace);
-  pni_free(c, s->due, (size_t)filters_of(s));
+  pni_free(c, s->due);
   if (s->rng) pn_rng_free(s->rng);
-  pni_free(c, s, sizeof *s);
+  pni_free(c, s);
   pni_object_died(c);
 }
 
@@ -270,7 +270,7 @@ pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors) {
 /* ---- weighing ---- */
 
 static pn_status check_increment(pn_context *c, const pn_smc *s, const pn_tensor *x) {
-  char got[160], want[160];
+  char got[PNI_SHAPE_TEXT], want[PNI_SHAPE_TEXT];
   int64_t shape[PN_MAX_DIMS + 1] = {s->config.num_particles};
   memcpy(shape + 1, s->config.batch, (size_t)s->config.nbatch * sizeof *shape);
   bool fits = x->ndim == 1 + s->config.nbatch;

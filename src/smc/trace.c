@@ -16,16 +16,15 @@
 
 void pni_trace_free(pn_context *c, pni_trace *t) {
   if (!t) return;
-  size_t n = (size_t)t->n, filters = (size_t)t->filters;
-  pni_free(c, t->eve, n * filters * sizeof *t->eve);
-  pni_free(c, t->spare, n * filters * sizeof *t->spare);
-  pni_free(c, t->seen, n * sizeof *t->seen);
-  pni_free(c, t->sum, n * sizeof *t->sum);
-  pni_free(c, t->rounds, filters * sizeof *t->rounds);
-  pni_free(c, t->part, (size_t)pni_times(t->blocks, t->filters) * sizeof *t->part);
-  pni_free(c, t->now, PNI_TRACE_ROWS * filters * sizeof *t->now);
-  pni_free(c, t->rows, (size_t)t->room * PNI_TRACE_ROWS * filters * sizeof *t->rows);
-  pni_free(c, t, sizeof *t);
+  pni_free(c, t->eve);
+  pni_free(c, t->spare);
+  pni_free(c, t->seen);
+  pni_free(c, t->sum);
+  pni_free(c, t->rounds);
+  pni_free(c, t->part);
+  pni_free(c, t->now);
+  pni_free(c, t->rows);
+  pni_free(c, t);
 }
 
 pni_trace *pni_trace_new(pn_context *c, int64_t n, int64_t filters) {
@@ -68,7 +67,7 @@ pn_status pni_trace_reserve(pn_context *c, pni_trace *t) {
   double *rows = pni_alloc_array(c, pni_times(room, width), sizeof *rows);
   if (!rows) return c->status;
   if (t->rows) memcpy(rows, t->rows, (size_t)(t->length * width) * sizeof *rows);
-  pni_free(c, t->rows, (size_t)(t->room * width) * sizeof *rows);
+  pni_free(c, t->rows);
   t->rows = rows;
   t->room = room;
   return PN_OK;
@@ -114,7 +113,6 @@ static void descend(void *data, int64_t first, int64_t stop) {
 /* How many different ancestors filter f has, which are in no order. */
 static int64_t count_unique(pni_trace *t, const int64_t *ancestors, int64_t f) {
   int64_t unique = 0;
-  if (t->round == INT32_MAX) memset(t->seen, 0, (size_t)t->n * sizeof *t->seen), t->round = 0;
   t->round++;
   for (int64_t i = 0; i < t->n; i++) {
     int64_t a = ancestors[i * t->filters + f];
@@ -148,7 +146,7 @@ static void resampled(pni_trace *t, const int64_t *ancestors, const uint8_t *due
 pn_status pni_trace_resampled(pn_context *c, pni_trace *t, const pn_tensor *ancestors, const uint8_t *due) {
   pn_tensor *a = pni_contiguous(c, ancestors);
   int64_t parts = pni_times(t->blocks, t->filters);
-  bool wrong = !a || a->dtype != PN_INT64 || a->numel != pni_times(t->n, t->filters);
+  bool wrong = !a;
   if (!wrong) pni_parallel_whole(c, parts, 8, descend, &(job){.t = t, .ancestor = pni_data(a)});
   for (int64_t k = 0; k < parts && !wrong; k++) wrong = t->part[k].wrong;
   if (!wrong)

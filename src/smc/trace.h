@@ -28,8 +28,8 @@ typedef struct pni_trace_part {
 typedef struct pni_trace {
   int64_t n, filters;
   int64_t *eve, *spare; /* [n, filters]: the ancestor in the first step */
-  int32_t *seen;        /* [n]: the round in which a particle was last met */
-  int32_t round;
+  int64_t *seen;        /* [n]: the round in which a particle was last met */
+  int64_t round;
   double *sum;     /* [n]: weights of those who descend from one */
   int64_t *rounds; /* [filters]: how often it was resampled */
   double *now;     /* [PNI_TRACE_ROWS, filters]: the step that goes on */

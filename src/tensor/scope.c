@@ -22,7 +22,7 @@ pn_tensor *pni_scoped(pn_context *c, pn_tensor *t) {
       return NULL;
     }
     if (c->scope_len) memcpy(list, c->scope, c->scope_len * sizeof *list);
-    pni_free(c, c->scope, c->scope_cap * sizeof *list);
+    pni_free(c, c->scope);
     c->scope = list;
     c->close_scopes = close_all;
     c->scope_cap = cap;

@@ -22,7 +22,7 @@ pn_status pni_broadcast(pn_context *c, const char *where, const pn_tensor *a, co
     int64_t m = i <= a->ndim ? a->shape[a->ndim - i] : 1;
     int64_t n = i <= b->ndim ? b->shape[b->ndim - i] : 1;
     if (m != n && m != 1 && n != 1) {
-      char x[160], y[160];
+      char x[PNI_SHAPE_TEXT], y[PNI_SHAPE_TEXT];
       return pni_fail(c, PN_SHAPE, "%s: shapes must broadcast, got %s and %s", where,
                       pni_shape_text(a->ndim, a->shape, x), pni_shape_text(b->ndim, b->shape, y));
     }

@@ -31,7 +31,7 @@ static pni_storage *storage_new(pn_context *c, size_t bytes) {
 static void storage_unref(pn_context *c, pni_storage *s) {
   if (!s || --s->refs > 0) return;
   if (s->cargo) s->cargo->release(c, s->data);
-  pni_free(c, s, HEADER + s->bytes);
+  pni_free(c, s);
 }
 
 /* ---- geometry ---- */
@@ -65,7 +65,7 @@ pni_spec pni_spec_of(const pn_tensor *t) {
   return s;
 }
 
-const char *pni_shape_text(int ndim, const int64_t *shape, char buf[160]) {
+const char *pni_shape_text(int ndim, const int64_t *shape, char buf[PNI_SHAPE_TEXT]) {
   int n = 0;
   buf[n++] = '[';
   for (int i = 0; i < ndim && n < 136; i++)
@@ -87,7 +87,6 @@ static pn_tensor *shell(pn_context *c) {
   t->offset = 0;
   t->op = NULL;
   t->attr = NULL;
-  t->attr_bytes = 0;
   t->in = t->edges;
   t->nin = 0;
   t->mark = 0;
@@ -121,7 +120,7 @@ int64_t pni_checked_count(pn_context *c, const pni_spec *spec) {
       return -1;
     }
     if (spec->shape[i] && n > MOST / spec->shape[i]) {
-      char buf[160];
+      char buf[PNI_SHAPE_TEXT];
       pni_fail(c, PN_NOMEM, "tensor: shape %s is too large for memory", pni_shape_text(spec->ndim, spec->shape, buf));
       return -1;
     }
@@ -179,15 +178,15 @@ void pni_tensor_cut(pn_tensor *t) {
   t->in = t->edges;
   t->nin = 0;
   for (int k = 0; k < n; k++) pn_tensor_unref(in[k].t);
-  if (in != t->edges) pni_free(t->ctx, in, (size_t)n * sizeof *in);
+  if (in != t->edges) pni_free(t->ctx, in);
 }
 
 static void bury(pn_context *c, pn_tensor *t) {
   pni_tensor_cut(t);
-  pni_free(c, t->attr, t->attr_bytes);
+  pni_free(c, t->attr);
   pn_tensor_unref(t->grad);
   storage_unref(c, t->storage);
-  pni_free(c, t, sizeof *t);
+  pni_free(c, t);
   c->objects--;
 }
 
@@ -244,7 +243,7 @@ double pni_element(const pn_tensor *t, int64_t position) {
 pn_status pn_tensor_item(pn_context *c, const pn_tensor *t, double *out) {
   if (!PNI_GIVEN(c, "item", t, out)) return c->status;
   if (t->numel != 1) {
-    char buf[160];
+    char buf[PNI_SHAPE_TEXT];
     return pni_fail(c, PN_SHAPE, "item: tensor must have one element, got shape %s",
                     pni_shape_text(t->ndim, t->shape, buf));
   }

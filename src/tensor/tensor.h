@@ -53,9 +53,8 @@ struct pn_tensor {
   int64_t stride[PN_MAX_DIMS]; /* in elements; 0 repeats, negative runs backwards */
   /* graph: op is NULL for leaves and for results that no gradient flows through */
   const struct pni_op *op;
-  struct pni_attr *attr; /* attr_bytes long, or NULL */
-  size_t attr_bytes;
-  pni_edge *in; /* `edges`, or a block of its own when nin > PNI_INLINE_EDGES */
+  struct pni_attr *attr; /* as long as its numbers need, or NULL */
+  pni_edge *in;          /* `edges`, or a block of its own when nin > PNI_INLINE_EDGES */
   int nin;
   int32_t mark;  /* scratch of one graph walk, 0 between walks */
   uint64_t slot; /* what the tensor is to a capture, see pni_recorder; of an old capture: nothing */
@@ -101,8 +100,9 @@ bool pni_shape_given(pn_context *c, const char *where, int ndim, const int64_t *
 int64_t pni_checked_count(pn_context *c, const pni_spec *spec);
 /* t itself (one more reference) if contiguous, else a contiguous copy. New, no graph. */
 pn_tensor *pni_contiguous(pn_context *c, const pn_tensor *t);
+enum { PNI_SHAPE_TEXT = 160 };
 /* "[2, 3]" into buf (borrowed back); for messages. */
-const char *pni_shape_text(int ndim, const int64_t *shape, char buf[160]);
+const char *pni_shape_text(int ndim, const int64_t *shape, char buf[PNI_SHAPE_TEXT]);
 /* One element as a double (row-major position). Within a capture the element of a tensor that varies breaks the
  * capture, unless a kernel asks: what is done with it would be frozen. */
 double pni_element(const pn_tensor *t, int64_t position);

@@ -97,18 +97,14 @@ pn_status pni_ode_open(C *c, pni_ode *o, pn_plan *const *plan, const pn_ode_conf
   return c->status;
 }
 
-static void release_array(C *c, void *p, int64_t n, size_t size) {
-  if (p) pni_free(c, p, (size_t)n * size);
-}
-
 void pni_ode_close(C *c, pni_ode *o) {
-  release_array(c, o->trajectory, o->room * stride_of(o), sizeof *o->trajectory);
-  release_array(c, o->mark, o->mark_room, sizeof *o->mark);
-  release_array(c, o->work, o->work_size, sizeof *o->work);
-  release_array(c, o->pivot, o->n, sizeof *o->pivot);
-  release_array(c, o->occurred_step, o->occurrences, sizeof *o->occurred_step);
-  release_array(c, o->occurred, 2 * o->set.num_events, sizeof *o->occurred);
-  release_array(c, o->event, o->set.num_events, sizeof *o->event);
+  pni_free(c, o->trajectory);
+  pni_free(c, o->mark);
+  pni_free(c, o->work);
+  pni_free(c, o->pivot);
+  pni_free(c, o->occurred_step);
+  pni_free(c, o->occurred);
+  pni_free(c, o->event);
   for (int k = 0; k < PNI_ODE_PLANS; k++) pn_plan_unref(o->plan[k]);
 }
 
@@ -124,7 +120,7 @@ static pn_status enlarge(C *c, double **a, int64_t *room, int64_t count) {
   double *fresh = pni_alloc_array(c, count, sizeof *fresh);
   if (!fresh) return c->status;
   if (*room) memcpy(fresh, *a, (size_t)*room * sizeof *fresh);
-  release_array(c, *a, *room, sizeof *fresh);
+  pni_free(c, *a);
   *a = fresh;
   *room = count;
   return PN_OK;
@@ -356,7 +352,7 @@ static pn_status ensure_trajectory(C *c, pni_ode *o) {
   if (o->known && memcmp(o->from, o->in, (size_t)o->total * sizeof *o->in) == 0) return PN_OK;
   double *out = pni_alloc_array(c, o->results, sizeof *out);
   pn_status s = out ? pni_ode_solve(c, o, out) : c->status;
-  release_array(c, out, o->results, sizeof *out);
+  pni_free(c, out);
   return s;
 }
 

@@ -184,7 +184,7 @@ static pn_status check_float(C *c, const char *role, int k, const T *t) {
 }
 
 static pn_status check_inputs(C *c, const T *y0, const T *times, int n, T *const *params) {
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (!PNI_GIVEN(c, "odeint", y0, times) || !PNI_LISTED(c, "odeint", n, params)) return c->status;
   if (n > PNI_ODE_PARAMETERS)
     return pni_fail(c, PN_DOMAIN, "odeint: at most %d parameters are possible, got %d", PNI_ODE_PARAMETERS, n);
@@ -229,7 +229,7 @@ static bool is_sized(const pn_plan *p, int k, int size, const T *y0, int num_eve
 
 static pn_status check_plan(C *c, const signature *s, const pn_plan *p, int num_events, const T *y0, int n,
                             T *const *params) {
-  char want[160];
+  char want[PNI_SHAPE_TEXT];
   int first = s->gradients ? 1 + n : 0;
   const int64_t one = 1;
   bool fits = p->tape->ninput == 2 + n + s->nin && p->nout == first + s->nout && is_of(p, 0, 0, &one) &&

@@ -14,7 +14,7 @@ typedef pn_context C;
 
 static pn_status infer(C *c, const pni_call *call, pni_spec *out) {
   const T *x = call->in[0];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   *out = pni_spec_of(x);
   if (x->ndim >= 2 && x->shape[x->ndim - 1] == x->shape[x->ndim - 2]) return PN_OK;
   return pni_fail(c, PN_SHAPE, "%s: matrix must have shape [..., n, n], got %s", call->op->name,

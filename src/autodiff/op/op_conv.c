@@ -28,7 +28,7 @@ static pn_status check_attr(C *c, const char *where, const int64_t *a) {
 }
 
 static pn_status needs_images(C *c, const char *where, const char *role, const T *x) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (x->ndim == 4 && x->shape[2] <= LIMIT && x->shape[3] <= LIMIT) return PN_OK;
   return pni_fail(c, PN_SHAPE, "%s: %s must have shape [n, channels, rows, columns], got %s", where, role,
                   pni_shape_text(x->ndim, x->shape, s));
@@ -73,7 +73,7 @@ static void set_spec(pni_spec *out, const T *like, int64_t a, int64_t b, const i
 static pn_status plan_conv2d(C *c, const pni_call *call, pni_conv *g) {
   const T *x = call->in[0], *w = call->in[1];
   const int64_t *a = call->attr->i;
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (check_attr(c, "conv2d", a) || needs_images(c, "conv2d", "x", x)) return c->status;
   if (w->ndim != 4 || w->shape[1] * a[GROUPS] != x->shape[1])
     return pni_fail(c, PN_SHAPE,
@@ -144,7 +144,7 @@ static T *vjp_conv2d(C *c, T *y, T *g, int k) {
 static pn_status plan_transpose(C *c, const pni_call *call, pni_conv *g) {
   const T *x = call->in[0], *w = call->in[1];
   const int64_t *a = call->attr->i;
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   int64_t image[2];
   if (check_attr(c, "conv_transpose2d", a) || needs_images(c, "conv_transpose2d", "x", x)) return c->status;
   if (w->ndim != 4 || w->shape[0] != x->shape[1])
@@ -190,7 +190,7 @@ static T *vjp_transpose(C *c, T *y, T *g, int k) {
 static pn_status plan_weight(C *c, const pni_call *call, pni_conv *g) {
   const T *x = call->in[0], *y = call->in[1];
   const int64_t *a = call->attr->i;
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (check_attr(c, "conv2d_weight", a) || needs_images(c, "conv2d_weight", "x", x) ||
       needs_images(c, "conv2d_weight", "g", y))
     return c->status;

@@ -17,7 +17,7 @@ static T *mt(C *c, T *x) { return pn_transpose(c, x, -2, -1); }
 
 static pn_status infer(C *c, const pni_call *call, int kind, pni_spec *out) {
   const T *x = call->in[0];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (x->ndim < 2)
     return pni_fail(c, PN_SHAPE, "%s: matrix must have at least 2 axes, got %s", call->op->name + sizeof "packed",
                     pni_shape_text(x->ndim, x->shape, s));

@@ -122,7 +122,7 @@ static pn_status run(C *c, const pni_call *call, T *out, bool from_complex, bool
     f.im = room + (size_t)n * f.size;
     f.real = f.im + (size_t)n * f.size;
     each_line(&f, is_whole ? complex_line : to_complex ? line_to_half : half_to_line);
-    pni_free(c, room, (size_t)n * 3 * f.size);
+    pni_free(c, room);
   }
   pni_fourier_free(c, f.whole);
   pni_real_fourier_free(c, f.half);
@@ -145,7 +145,7 @@ static pn_status need_numbers(C *c, const pni_call *call) {
 
 static pn_status need_complex(C *c, const pni_call *call) {
   const T *x = call->in[0];
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (x->ndim < 2 || x->shape[x->ndim - 1] != 2)
     return pni_fail(c, PN_SHAPE,
                     "%s: x must end in an axis of 2, real and imaginary part, got %s (rfft takes real numbers)",

@@ -97,7 +97,7 @@ static pn_status check_gather(pn_context *c, const char *where, const pn_tensor 
   bool fits = index->ndim == x->ndim;
   for (int i = 0; fits && i < x->ndim; i++) fits = i == axis || index->shape[i] <= x->shape[i];
   if (fits) return wants_index(c, where, index);
-  char a[160], b[160];
+  char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
   return pni_fail(c, PN_SHAPE, "%s: index must have the axes of x, none larger outside axis %d, got %s for %s", where,
                   (int)axis + 1, pni_shape_text(index->ndim, index->shape, a), pni_shape_text(x->ndim, x->shape, b));
 }
@@ -421,7 +421,7 @@ pn_tensor *pn_masked_select(pn_context *c, pn_tensor *x, pn_tensor *mask) {
   bool fits = mask->dtype == PN_BOOL && mask->ndim <= x->ndim;
   for (int i = 0; fits && i < mask->ndim; i++) fits = mask->shape[i] == x->shape[i];
   if (!fits) {
-    char a[160], b[160];
+    char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
     pni_fail(c, PN_SHAPE, "masked_select: mask must be bool with the leading axes of %s, got %s %s",
              pni_shape_text(x->ndim, x->shape, a), pn_dtype_name((pn_dtype)mask->dtype),
              pni_shape_text(mask->ndim, mask->shape, b));
@@ -455,7 +455,7 @@ static pn_status eval_argsort(pn_context *c, const pni_call *call, pn_tensor *ou
     pni_order_row(c, x->dtype, (const char *)pni_data(x) + at * (int64_t)pni_itemsize(x), n, inner,
                   call->attr->i[1] != 0, (int64_t *)pni_data(out) + at, scratch);
   }
-  pni_free(c, scratch, bytes);
+  pni_free(c, scratch);
   pn_tensor_unref(x);
   return c->status;
 }

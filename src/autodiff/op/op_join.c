@@ -19,7 +19,7 @@ static pn_status infer_concatenate(pn_context *c, const pni_call *call, pni_spec
     bool fits = t->ndim == first->ndim;
     for (int i = 0; fits && i < t->ndim; i++) fits = i == axis || t->shape[i] == first->shape[i];
     if (!fits) {
-      char a[160], b[160];
+      char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
       return pni_fail(c, PN_SHAPE, "concatenate: shapes must agree outside axis %d, got %s and %s", (int)axis + 1,
                       pni_shape_text(first->ndim, first->shape, a), pni_shape_text(t->ndim, t->shape, b));
     }
@@ -104,7 +104,7 @@ pn_tensor *pn_stack(pn_context *c, int n, pn_tensor *const *x, int axis) {
   if (!part) return NULL;
   for (int k = 0; k < n; k++) part[k] = pn_unsqueeze(c, x[k], axis);
   pn_tensor *y = pn_concatenate(c, n, part, axis);
-  pni_free(c, part, (size_t)n * sizeof *part);
+  pni_free(c, part);
   return y;
 }
 

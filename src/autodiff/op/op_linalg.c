@@ -13,7 +13,7 @@ static T *mt(C *c, T *x) { return pn_transpose(c, x, -2, -1); }
 
 static pn_status needs_square(C *c, const pni_call *call) {
   const T *x = call->in[0];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (x->ndim >= 2 && x->shape[x->ndim - 1] == x->shape[x->ndim - 2]) return PN_OK;
   return pni_fail(c, PN_SHAPE, "%s: matrix must have shape [..., n, n], got %s", call->op->name,
                   pni_shape_text(x->ndim, x->shape, s));
@@ -46,7 +46,7 @@ static T as_columns(const T *b) {
 static pn_status infer_solve(C *c, const pni_call *call, pni_spec *out) {
   if (needs_square(c, call)) return c->status;
   T a = *call->in[0], b = as_columns(call->in[1]);
-  char s[160], t[160];
+  char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT];
   int64_t n = a.shape[a.ndim - 1], k = b.ndim ? b.shape[b.ndim - 1] : 0;
   if (b.ndim == 0 || b.shape[b.ndim - 2] != n)
     return pni_fail(c, PN_SHAPE, "%s: right side of a matrix %s must be [..., %lld, k] or [%lld], got %s",

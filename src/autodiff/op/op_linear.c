@@ -7,7 +7,7 @@
 
 static pn_status infer_linear(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0], *w = call->in[1], *b = call->in[2];
-  char s[160], t[160], u[160];
+  char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT], u[PNI_SHAPE_TEXT];
   bool fits = x->ndim >= 2 && w->ndim == 2 && b->ndim == 1 && x->shape[x->ndim - 1] == w->shape[0] &&
               b->shape[0] == w->shape[1];
   if (!fits)

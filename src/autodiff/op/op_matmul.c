@@ -18,7 +18,7 @@ static pn_tensor as_matrix(const pn_tensor *t, bool left) {
 
 static pn_status infer_matmul(pn_context *c, const pni_call *call, pni_spec *out) {
   pn_tensor *const *in = call->in;
-  char a[160], b[160];
+  char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
   if (in[0]->ndim == 0 || in[1]->ndim == 0)
     return pni_fail(c, PN_SHAPE, "matmul: operands must have an axis, got a 0-d tensor (use *)");
   pn_tensor x = as_matrix(in[0], true), y = as_matrix(in[1], false);

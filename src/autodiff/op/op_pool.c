@@ -17,7 +17,7 @@ static pn_status plan(C *c, const pni_call *call, const int64_t *image, pni_conv
   const T *x = call->in[0];
   const int64_t *a = call->attr->i;
   const char *where = call->op->name;
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (x->ndim != 4 || image[0] > LIMIT || image[1] > LIMIT)
     return pni_fail(c, PN_SHAPE, "%s: x must have shape [n, channels, rows, columns], got %s", where,
                     pni_shape_text(x->ndim, x->shape, s));

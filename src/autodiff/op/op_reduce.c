@@ -311,7 +311,7 @@ static pn_tensor *vjp_logsumexp(pn_context *c, pn_tensor *y, pn_tensor *g, int k
 static pn_status infer_slope(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0], *y = call->in[1];
   pni_spec like = pni_spec_of(y);
-  char s[160], t[160];
+  char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT];
   *out = pni_spec_of(x);
   if (pni_require_like(c, call, 2, &like)) return c->status;
   int64_t n = y->numel ? x->numel / y->numel : 0, inner = call->attr->i[0];

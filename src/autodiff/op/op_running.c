@@ -95,7 +95,7 @@ static pn_status infer_recurrence(pn_context *c, const pni_call *call, pni_spec 
     int64_t size = a->shape[a->ndim - k];
     fits = size == 1 || size == x->shape[x->ndim - k];
   }
-  char want[160], got[160];
+  char want[PNI_SHAPE_TEXT], got[PNI_SHAPE_TEXT];
   if (!fits)
     return pni_fail(c, PN_SHAPE, "linear_recurrence: a must broadcast to the shape of x, %s, got %s",
                     pni_shape_text(x->ndim, x->shape, want), pni_shape_text(a->ndim, a->shape, got));

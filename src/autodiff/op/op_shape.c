@@ -19,7 +19,7 @@ static pn_status eval_copy(pn_context *c, const pni_call *call, pn_tensor *out) 
 static pn_status infer_reshape(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0];
   const pni_attr *a = call->attr;
-  char from[160], to[160];
+  char from[PNI_SHAPE_TEXT], to[PNI_SHAPE_TEXT];
   int64_t known = 1;
   int free_axis = -1;
   out->dtype = x->dtype;
@@ -176,7 +176,7 @@ pn_tensor *pn_transpose(pn_context *c, pn_tensor *x, int axis1, int axis2) {
 static pn_status infer_broadcast_to(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0];
   const pni_attr *a = call->attr;
-  char from[160], to[160];
+  char from[PNI_SHAPE_TEXT], to[PNI_SHAPE_TEXT];
   bool fits = a->ni >= x->ndim;
   out->dtype = x->dtype;
   out->ndim = a->ni;

@@ -14,7 +14,7 @@ static int64_t side(const T *x, int back) { return x->shape[x->ndim - back]; }
 
 static pn_status infer_tria(C *c, const pni_call *call, pni_spec *out) {
   const T *x = call->in[0];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   int dtype;
   if (pni_same_float(c, call, &dtype)) return c->status;
   if (x->ndim < 2 || side(x, 1) < side(x, 2))

@@ -37,7 +37,7 @@ static pn_status reserve(pn_context *c, pni_table *t) {
   return PN_OK;
 }
 
-void pni_table_free(pn_context *c, pni_table *t) { pni_free(c, t->v, (size_t)t->room * sizeof *t->v); }
+void pni_table_free(pn_context *c, pni_table *t) { pni_free(c, t->v); }
 
 static void enter(pni_table *t, int64_t i, uint32_t hash, int64_t at) {
   t->v[i] = (pni_place){hash, (int)at + 1};

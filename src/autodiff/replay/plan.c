@@ -188,8 +188,8 @@ static pn_status give_memory(pn_context *c, pn_plan *p, const pni_schedule *l) {
     p->arena = pni_alloc(c, p->arena_bytes);
     for (int64_t i = 0; p->arena && i < n; i++) p->storage[i].data = p->arena + offset[i];
   }
-  pni_free(c, offset, (size_t)n * sizeof *offset);
-  pni_free(c, a.v, (size_t)(n + 1) * sizeof(block));
+  pni_free(c, offset);
+  pni_free(c, a.v);
   return c->status;
 }
 
@@ -351,9 +351,9 @@ static pn_status schedule(pn_context *c, pn_plan *p) {
     stretch_lives(p, &l);
     if (pni_bind_choose(c, p, &l) == PN_OK && give_memory(c, p, &l) == PN_OK) make_steps(c, p, &l);
   }
-  pni_free(c, l.needed, notes);
-  pni_free(c, l.last, values * sizeof *l.last);
-  pni_free(c, ints, 2 * (notes + values) * sizeof *ints);
+  pni_free(c, l.needed);
+  pni_free(c, l.last);
+  pni_free(c, ints);
   return c->status;
 }
 
@@ -378,22 +378,21 @@ static pn_status find_results(pn_context *c, pn_plan *p, pn_tensor *const *out) 
 
 static void destroy(pn_plan *p) {
   pn_context *c = p->ctx;
-  const pni_tape *tape = p->tape;
-  pni_free(c, p->arg, (size_t)tape->edge.n * sizeof *p->arg);
-  pni_free(c, p->tensor, (size_t)tape->value.n * sizeof *p->tensor);
-  pni_free(c, p->storage, (size_t)tape->value.n * sizeof *p->storage);
-  pni_free(c, p->step, (size_t)p->step_cap * sizeof *p->step);
-  pni_free(c, p->nest, (size_t)(p->map_cap + 1) * sizeof *p->nest);
-  pni_free(c, p->member, (size_t)p->map_cap * sizeof *p->member);
-  pni_free(c, p->prepared, (size_t)p->prepared_cap * sizeof *p->prepared);
-  pni_free(c, p->out, (size_t)p->nout * sizeof *p->out);
-  pni_free(c, p->bound, (size_t)p->bound_cap * sizeof *p->bound);
-  pni_free(c, p->patch, (size_t)p->patch_cap * sizeof *p->patch);
-  pni_free(c, p->shift, (size_t)p->shift_cap * sizeof *p->shift);
-  pni_free(c, p->part, p->part_bytes);
-  pni_free(c, p->arena, p->arena_bytes);
+  pni_free(c, p->arg);
+  pni_free(c, p->tensor);
+  pni_free(c, p->storage);
+  pni_free(c, p->step);
+  pni_free(c, p->nest);
+  pni_free(c, p->member);
+  pni_free(c, p->prepared);
+  pni_free(c, p->out);
+  pni_free(c, p->bound);
+  pni_free(c, p->patch);
+  pni_free(c, p->shift);
+  pni_free(c, p->part);
+  pni_free(c, p->arena);
   pni_tape_free(c, p->tape);
-  pni_free(c, p, sizeof *p);
+  pni_free(c, p);
   pni_object_died(c);
 }
 

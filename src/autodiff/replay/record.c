@@ -15,7 +15,7 @@ pn_status pni_list_reserve(pn_context *c, void **v, int64_t n, int64_t *cap, int
   void *fresh = pni_alloc_array(c, room, size);
   if (!fresh) return c->status;
   if (n) memcpy(fresh, *v, (size_t)n * size);
-  pni_free(c, *v, (size_t)*cap * size);
+  pni_free(c, *v);
   *v = fresh;
   *cap = room;
   return PN_OK;
@@ -227,7 +227,7 @@ pn_status pni_record_check_instead(pn_context *c, const pn_tensor *t, int n, pn_
 
 static void examples_free(pn_context *c, pni_examples *e, int n) {
   for (int k = 0; e && k < n; k++) pn_tensor_unref(e->whole[k]);
-  if (e) pni_free(c, e, e->bytes);
+  pni_free(c, e);
 }
 
 void pni_tape_free(pn_context *c, pni_tape *tape) {
@@ -238,19 +238,19 @@ void pni_tape_free(pn_context *c, pni_tape *tape) {
     if (e->effect) e->effect->release(e->object);
     pn_rng_free(e->rng);
   }
-  pni_free(c, tape->value.v, (size_t)tape->value.cap * sizeof *tape->value.v);
-  pni_free(c, tape->note.v, (size_t)tape->note.cap * sizeof *tape->note.v);
-  pni_free(c, tape->edge.v, (size_t)tape->edge.cap * sizeof *tape->edge.v);
-  pni_free(c, tape->cut.v, (size_t)tape->cut.cap * sizeof *tape->cut.v);
-  pni_free(c, tape->slot.v, (size_t)tape->slot.cap * sizeof *tape->slot.v);
-  pni_free(c, tape->event.v, (size_t)tape->event.cap * sizeof *tape->event.v);
-  pni_free(c, tape->word.v, (size_t)tape->word.cap * sizeof *tape->word.v);
-  pni_free(c, tape->geometry.v, (size_t)tape->geometry.cap * sizeof *tape->geometry.v);
+  pni_free(c, tape->value.v);
+  pni_free(c, tape->note.v);
+  pni_free(c, tape->edge.v);
+  pni_free(c, tape->cut.v);
+  pni_free(c, tape->slot.v);
+  pni_free(c, tape->event.v);
+  pni_free(c, tape->word.v);
+  pni_free(c, tape->geometry.v);
   pni_table_free(c, &tape->number_table);
   pni_table_free(c, &tape->word_table);
   pni_table_free(c, &tape->geometry_table);
-  pni_free(c, tape->roll.v, (size_t)tape->roll.cap * sizeof *tape->roll.v);
-  pni_free(c, tape, sizeof *tape);
+  pni_free(c, tape->roll.v);
+  pni_free(c, tape);
 }
 
 /* The stand-in of an input: the same values, contiguous, nothing but data. */

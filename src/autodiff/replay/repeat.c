@@ -15,14 +15,13 @@ enum { MOST_PEEL = 2, MOST_COMPARED = 500 };
 /* ---- the line ---- */
 
 void pni_line_free(pn_context *c, pni_line *l) {
-  size_t room = (size_t)l->notes;
-  pni_free(c, l->note, room * sizeof *l->note);
-  pni_free(c, l->hash, room * sizeof *l->hash);
-  pni_free(c, l->next, room * sizeof *l->next);
-  pni_free(c, l->section, room * sizeof *l->section);
-  pni_free(c, l->kept, room * sizeof *l->kept);
-  pni_free(c, l->maker, (size_t)l->values * sizeof *l->maker);
-  pni_free(c, l->sections.v, (size_t)l->sections.cap * sizeof *l->sections.v);
+  pni_free(c, l->note);
+  pni_free(c, l->hash);
+  pni_free(c, l->next);
+  pni_free(c, l->section);
+  pni_free(c, l->kept);
+  pni_free(c, l->maker);
+  pni_free(c, l->sections.v);
 }
 
 static bool is_view(const pni_tape *tape, const pni_note *note) {
@@ -88,7 +87,7 @@ static pn_status link_same(pn_context *c, pni_line *l) {
     l->next[i] = last[at];
     last[at] = i;
   }
-  pni_free(c, last, (size_t)room * sizeof *last);
+  pni_free(c, last);
   return PN_OK;
 }
 
@@ -258,7 +257,7 @@ static void find_kept(pni_line *l, int nout, const int *out) {
 
 pn_status pni_line_open(pn_context *c, pni_line *l, const pni_tape *tape, int nout, const int *out) {
   int64_t n = tape->note.n;
-  *l = (pni_line){.tape = tape, .notes = n, .values = tape->value.n};
+  *l = (pni_line){.tape = tape};
   uint8_t *used = pni_calloc(c, (size_t)tape->value.n);
   l->note = pni_alloc_array(c, n, sizeof *l->note);
   l->hash = pni_alloc_array(c, n, sizeof *l->hash);
@@ -267,7 +266,7 @@ pn_status pni_line_open(pn_context *c, pni_line *l, const pni_tape *tape, int no
   l->kept = pni_calloc(c, (size_t)n);
   l->maker = pni_alloc_array(c, tape->value.n, sizeof *l->maker);
   if (!pni_failed(c)) write_line(l, nout, out, used);
-  pni_free(c, used, (size_t)tape->value.n);
+  pni_free(c, used);
   if (pni_failed(c) || link_same(c, l) || find_sections(c, l)) return c->status;
   if (l->sections.n) find_kept(l, nout, out);
   return PN_OK;

@@ -108,7 +108,6 @@ typedef struct pni_table {
 
 /* What a capture of one example stands for (vmap/vmap.c): the batch that it will be done for. One block of memory. */
 typedef struct pni_examples {
-  size_t bytes;
   int64_t n;         /* examples */
   pn_tensor **whole; /* of each input, a reference is ours: [n, shape of one...] where mapped */
   bool *mapped;

@@ -274,9 +274,9 @@ static pn_status rewrite(pn_context *c, pni_tape *tape, const pni_line *l, int n
     memcpy(out, fresh, (size_t)nout * sizeof *out);
     exchange(tape, w.to);
   }
-  pni_free(c, w.known, values * sizeof *w.known);
-  pni_free(c, w.array, places * sizeof *w.array);
-  pni_free(c, fresh, (size_t)nout * sizeof *fresh);
+  pni_free(c, w.known);
+  pni_free(c, w.array);
+  pni_free(c, fresh);
   if (w.to) pni_tape_free(c, w.to);
   return c->status;
 }

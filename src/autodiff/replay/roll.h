@@ -20,7 +20,6 @@ typedef struct pni_section {
 /* The notes that compute something which is needed, in order; views are none. */
 typedef struct pni_line {
   const pni_tape *tape;
-  int64_t notes, values; /* of the tape */
   int n;
   int *note;      /* [n] */
   uint64_t *hash; /* [n]: what is done, to which shapes */

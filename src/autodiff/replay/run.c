@@ -27,7 +27,7 @@ static pn_status refuse(pn_context *c, const pn_plan *p, int n, pn_tensor *const
     return pni_fail(c, PN_SHAPE, "plan: number of inputs must be %d, got %d", p->tape->ninput, n);
   for (int k = 0; k < n; k++) {
     const pn_tensor *t = &p->tensor[k];
-    char a[160], b[160];
+    char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
     if (!in[k]) return pni_fail(c, PN_STATE, "plan: input %d must be a tensor, got NULL", k + 1);
     if (!pni_is_data(in[k]))
       return pni_fail(c, PN_STATE, "plan: input %d must be data, got a tensor that depends on parameters", k + 1);
@@ -288,7 +288,7 @@ pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows) {
   int64_t n = p->tape->ninput == 1 ? v[0].numel : -1, m = p->nout == 1 ? v[p->out[0]].numel : -1;
   if (n < 0 || m < 0 || !pni_plan_is_plain(p, n, 1, &m) || rows->dtype != PN_FLOAT64 || rows->ndim != 2 ||
       rows->shape[1] != n) {
-    char got[160];
+    char got[PNI_SHAPE_TEXT];
     pni_fail(c, PN_SHAPE, "plan_map: needs rows [.., %lld] and a plan of one input and one result, all float64, got %s",
              (long long)n, pni_shape_text(rows->ndim, rows->shape, got));
     return NULL;

@@ -80,7 +80,7 @@ static T *apply_note(C *c, const pni_tape *tape, const pni_note *note, T *const 
   T *few[PNI_OP_INPUTS], **in = note->nin <= PNI_OP_INPUTS ? few : pni_alloc_array(c, note->nin, sizeof *in);
   for (int k = 0; in && k < note->nin; k++) in[k] = value[tape->edge.v[note->first + k]];
   T *y = in ? pni_apply(c, note->op, note->nin, in, pni_attr_of(tape, note)) : NULL;
-  if (in && in != few) pni_free(c, in, (size_t)note->nin * sizeof *in);
+  if (in && in != few) pni_free(c, in);
   return y;
 }
 
@@ -111,8 +111,8 @@ static pn_status apply(C *c, const rule *r, T *const *in, const bool *wanted, T 
     for (int k = 0; k < r->n; k++)
       if (wanted[k]) out[k] = value[r->out[k]];
   }
-  pni_free(c, value, values * sizeof *value);
-  pni_free(c, needed, values);
+  pni_free(c, value);
+  pni_free(c, needed);
   return c->status;
 }
 

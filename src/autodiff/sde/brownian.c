@@ -60,7 +60,7 @@ pn_status pni_brownian_open(pn_context *c, pni_brownian *b, uint64_t key, double
 }
 
 void pni_brownian_close(pn_context *c, pni_brownian *b) {
-  pni_free(c, b->memory, (size_t)numbers_of(b) * sizeof *b->memory);
+  pni_free(c, b->memory);
   b->memory = NULL;
 }
 

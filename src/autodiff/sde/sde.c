@@ -56,8 +56,8 @@ static void close_grid(pni_sde *o) {
   for (int64_t k = 0; o->grid && k < o->chunks; k++) {
     pni_sde_grid *g = &o->grid[k];
     if (!g->c) continue;
-    pni_free(g->c, g->t, (size_t)(g->room + 1) * sizeof *g->t);
-    pni_free(g->c, g->given, (size_t)o->num_times * sizeof *g->given);
+    pni_free(g->c, g->t);
+    pni_free(g->c, g->given);
     *g = (pni_sde_grid){0};
   }
 }
@@ -66,30 +66,29 @@ static void close_workers(pni_sde *o) {
   close_grid(o);
   if (o->grid) o->known = false;
   for (int k = 0; o->worker && k < o->workers; k++) pni_sde_worker_close(o, &o->worker[k]);
-  pni_free(o->c, o->worker, (size_t)o->workers * sizeof *o->worker);
+  pni_free(o->c, o->worker);
   o->worker = NULL;
   o->workers = 0;
 }
 
 static void forget(pni_sde *o) {
-  pni_free(o->c, o->kept, (size_t)o->kept_bytes);
+  pni_free(o->c, o->kept);
   o->kept = NULL;
   o->kept_bytes = 0;
   o->known = false;
 }
 
 void pni_sde_close(C *c, pni_sde *o) {
-  size_t bytes = (size_t)o->total * pni_sde_item(o), times = (size_t)o->num_times * sizeof *o->times;
   close_workers(o);
   forget(o);
-  pni_free(c, o->grid, (size_t)o->chunks * sizeof *o->grid);
-  pni_free(c, o->own, (size_t)o->parameters * sizeof *o->own);
-  pni_free(c, o->in, bytes);
-  pni_free(c, o->from, o->pullback ? bytes : 0);
-  pni_free(c, o->times, times);
-  pni_free(c, o->from_times, times);
-  pni_free(c, o->given, (size_t)o->num_times * sizeof *o->given);
-  pni_free(c, o->partial, o->pullback ? (size_t)(o->chunks * o->shared) * sizeof *o->partial : 0);
+  pni_free(c, o->grid);
+  pni_free(c, o->own);
+  pni_free(c, o->in);
+  pni_free(c, o->from);
+  pni_free(c, o->times);
+  pni_free(c, o->from_times);
+  pni_free(c, o->given);
+  pni_free(c, o->partial);
   pn_plan_unref(o->step);
   pn_plan_unref(o->pullback);
 }
@@ -271,7 +270,7 @@ static pn_status ensure_states(C *c, pni_sde *o) {
   int64_t bytes = pni_times(pni_times(o->num_times, pni_times(o->set.paths, o->n)), (int64_t)pni_sde_item(o));
   char *out = pni_alloc_array(c, bytes, 1);
   pn_status s = out ? pni_sde_solve(c, o, out) : c->status;
-  if (out) pni_free(c, out, (size_t)bytes);
+  pni_free(c, out);
   return s;
 }
 

@@ -24,8 +24,8 @@ static pn_status begin_grid(const pni_sde *o, W *w, pni_sde_grid *g) {
   g->given = pni_alloc_array(w->c, o->num_times, sizeof *g->given);
   g->t = pni_alloc_array(w->c, ROOM + 1, sizeof *g->t);
   if (!g->given || !g->t) {
-    pni_free(w->c, g->given, (size_t)o->num_times * sizeof *g->given);
-    pni_free(w->c, g->t, (ROOM + 1) * sizeof *g->t);
+    pni_free(w->c, g->given);
+    pni_free(w->c, g->t);
     *g = (pni_sde_grid){0};
     return w->c->status;
   }
@@ -41,7 +41,7 @@ static pn_status add_step(W *w, pni_sde_grid *g, double end) {
     double *t = pni_alloc_array(w->c, pni_plus(room, 1), sizeof *t);
     if (!t) return w->c->status;
     memcpy(t, g->t, (size_t)(g->steps + 1) * sizeof *t);
-    pni_free(w->c, g->t, (size_t)(g->room + 1) * sizeof *t);
+    pni_free(w->c, g->t);
     g->t = t;
     g->room = room;
   }
@@ -150,6 +150,6 @@ pn_status pni_sde_adapt(pni_sde *o, W *w, const part *p, char *out) {
   pni_sde_first_state(o, w, p);
   pni_sde_give(o, w, p, 0, out);
   march(o, w, p, g, room, out);
-  pni_free(w->c, room, bytes);
+  pni_free(w->c, room);
   return w->c->status;
 }

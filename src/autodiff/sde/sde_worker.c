@@ -70,15 +70,14 @@ pn_status pni_sde_worker_open(C *c, const pni_sde *o, W *w) {
 void pni_sde_worker_close(const pni_sde *o, W *w) {
   C *c = w->c;
   if (!c) return;
-  int64_t lanes = lanes_of(o);
   if (w->open) pni_brownian_close(c, &w->path);
   for (int k = 0; w->tensor && k < tensors_of(o); k++) pn_tensor_unref(w->tensor[k]);
-  pni_free(c, w->tensor, (size_t)tensors_of(o) * sizeof *w->tensor);
-  pni_free(c, w->normal, (size_t)ahead_of(o, w) * pni_sde_item(o));
-  pni_free(c, w->w, (size_t)lanes * sizeof *w->w);
-  pni_free(c, w->h, (size_t)lanes * sizeof *w->h);
-  pni_free(c, w->sum, (size_t)sums_of(o) * sizeof *w->sum);
-  pni_free(c, w->between, w->between_bytes);
+  pni_free(c, w->tensor);
+  pni_free(c, w->normal);
+  pni_free(c, w->w);
+  pni_free(c, w->h);
+  pni_free(c, w->sum);
+  pni_free(c, w->between);
   pn_plan_unref(w->step);
   pn_plan_unref(w->pullback);
   if (w->child) pn_context_close(c);
@@ -340,7 +339,7 @@ pn_status pni_sde_forward(pni_sde *o, W *w, int64_t chunk, char *kept, char *out
 static pn_status reserve(const pni_sde *o, W *w, const part *p) {
   int64_t bytes = pni_times(p->span > 1 ? p->span : 0, pni_sde_state_bytes(o));
   if (bytes <= (int64_t)w->between_bytes) return PN_OK;
-  pni_free(w->c, w->between, w->between_bytes);
+  pni_free(w->c, w->between);
   w->between_bytes = 0;
   w->between = pni_alloc_array(w->c, bytes, 1);
   if (!w->between) return w->c->status;
@@ -457,7 +456,7 @@ pn_status pni_sde_backward(pni_sde *o, W *w, int64_t chunk, const char *kept, co
   if ((kept || made) && (kept || walk(o, w, &p, made, NULL) == PN_OK) &&
       pull_all(o, w, &p, kept ? kept : made, g) == PN_OK)
     give_gradients(o, w, &p, g, out, partial);
-  if (made) pni_free(w->c, made, (size_t)bytes);
+  pni_free(w->c, made);
   return w->c->status;
 }
 
@@ -495,7 +494,7 @@ pn_status pni_sde_probe(pni_sde *o, W *w) {
                "sde: drift or diffusion makes a path depend on others, which lie along the first axis of y0: give "
                "what belongs together further axes, [paths, ...]");
   }
-  pni_free(w->c, first, bytes);
+  pni_free(w->c, first);
   w->block = -1;
   return w->c->status;
 }

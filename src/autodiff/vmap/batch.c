@@ -232,8 +232,8 @@ static T *one_by_one(C *c, const B *b) {
     ok = ok && (part[i] = pn_unsqueeze(c, pni_apply(c, b->op, b->nin, in, b->attr), 0)) != NULL;
   }
   if (ok) y = pn_concatenate(c, (int)b->n, part, 0);
-  pni_free(c, part, (size_t)b->n * sizeof *part);
-  pni_free(c, in, (size_t)b->nin * sizeof *in);
+  pni_free(c, part);
+  pni_free(c, in);
   return y;
 }
 

@@ -20,7 +20,7 @@ static const int64_t to_the_end = INT64_MAX;
 
 static pn_status check_inputs(pn_context *c, int n, pn_tensor *const *in, const int *mapped, int64_t *batch) {
   int first = -1;
-  char a[160], b[160];
+  char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
   for (int k = 0; k < n; k++) {
     if (!in[k]) return pni_fail(c, PN_STATE, "vmap: input %d must be a tensor, got NULL", k + 1);
     if (!mapped[k]) continue;
@@ -37,10 +37,8 @@ static pn_status check_inputs(pn_context *c, int n, pn_tensor *const *in, const 
 }
 
 static pni_examples *keep(pn_context *c, int n, pn_tensor *const *in, const int *mapped, int64_t batch) {
-  size_t bytes = sizeof(pni_examples) + (size_t)pni_times(n, sizeof(pn_tensor *) + sizeof(bool));
-  pni_examples *e = pni_calloc(c, bytes);
+  pni_examples *e = pni_calloc(c, sizeof *e + (size_t)pni_times(n, sizeof(pn_tensor *) + sizeof(bool)));
   if (!e) return NULL;
-  e->bytes = bytes;
   e->n = batch;
   e->whole = (pn_tensor **)(void *)(e + 1);
   e->mapped = (bool *)(e->whole + n);
@@ -67,7 +65,7 @@ pn_status pn_vmap_begin(pn_context *c, int n, pn_tensor *const *in, const int *m
     for (int k = 0; k < n; k++) one[k] = example(c, in[k], mapped[k]);
     pni_capture_examples(c, e, n, one, inside);
   }
-  pni_free(c, one, (size_t)n * sizeof *one);
+  pni_free(c, one);
   return c->status;
 }
 
@@ -133,8 +131,8 @@ static pn_status redo_all(pn_context *c, const pni_tape *tape, batch_value *v) {
       if (v[tape->edge.v[note->first + k]].last == i) drop(&v[tape->edge.v[note->first + k]]);
     if (v[note->out].last == i) drop(&v[note->out]);
   }
-  pni_free(c, in, (size_t)most * sizeof *in);
-  pni_free(c, mapped, (size_t)most * sizeof *mapped);
+  pni_free(c, in);
+  pni_free(c, mapped);
   return c->status;
 }
 
@@ -159,7 +157,7 @@ static pn_status finish(pn_context *c, const pni_tape *tape, int n, const int *a
       out[k] = t ? pni_scoped(c, pn_tensor_ref(t)) : NULL;
     }
   for (int64_t i = 0; i < tape->value.n; i++) drop(&v[i]);
-  pni_free(c, v, (size_t)tape->value.n * sizeof *v);
+  pni_free(c, v);
   return c->status;
 }
 
@@ -183,7 +181,7 @@ pn_status pn_vmap_end(pn_context *c, int n, pn_tensor *const *result, pn_tensor 
   bool ready = at && places(c, tape, n, result, at) == PN_OK;
   pni_capture_leave(c, tape);
   if (ready) finish(c, tape, n, at, result, out);
-  pni_free(c, at, (size_t)n * sizeof *at);
+  pni_free(c, at);
   pni_tape_free(c, tape);
   pni_object_died(c);
   return c->status;

@@ -10,7 +10,7 @@
 static pn_status check(pn_context *c, const pn_bijector *b, const char *function, const pn_tensor *t, bool forward) {
   const char *name = b->kind->name, *role = forward ? "x" : "y";
   int rank = forward ? b->in_rank : b->out_rank;
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (!pni_is_float(t) || (b->dtype >= 0 && t->dtype != b->dtype))
     return pni_fail(c, PN_DTYPE, "%s: %s: %s must be %s, got %s (convert with :to)", name, function, role,
                     b->dtype >= 0 ? pn_dtype_name((pn_dtype)b->dtype) : "float64 or float32",

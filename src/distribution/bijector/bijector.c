@@ -43,8 +43,8 @@ static pn_bijector *take_apart(pn_bijector *b, pn_bijector *list) {
   }
   pn_tensor_unref(b->last.x);
   pn_tensor_unref(b->last.y);
-  pni_free(c, b->part, (size_t)b->nparts * sizeof *b->part);
-  pni_free(c, b, sizeof *b);
+  pni_free(c, b->part);
+  pni_free(c, b);
   pni_object_died(c);
   return list;
 }
@@ -99,7 +99,7 @@ static pn_status accept(pn_context *c, pn_bijector *b, int k, pn_tensor *t) {
   if (!whole && b->dtype >= 0 && b->dtype != t->dtype)
     return pni_fail(c, PN_DTYPE, "%s: parameters must have one dtype, got %s for %s after %s (convert with :to)", name,
                     type, p->name, pn_dtype_name((pn_dtype)b->dtype));
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (t->ndim < rank)
     return pni_fail(c, PN_SHAPE, "%s: %s must have at least %d %s, got shape %s", name, p->name, rank,
                     rank == 1 ? "axis" : "axes", pni_shape_text(t->ndim, t->shape, got));
@@ -144,7 +144,7 @@ static pn_status bind_axes(pn_context *c, const pn_bijector *b, int k, int64_t s
     int64_t *s = &size[p->axes[i] - 'a'], n = t->shape[t->ndim - rank + i];
     if (*s < 0) *s = n;
     if (*s == n) continue;
-    char got[160];
+    char got[PNI_SHAPE_TEXT];
     return pni_fail(c, PN_SHAPE, "%s: axis %d of one %s must have size %lld, got shape %s", b->kind->name, i + 1,
                     p->name, (long long)*s, pni_shape_text(t->ndim, t->shape, got));
   }

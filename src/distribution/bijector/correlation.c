@@ -21,7 +21,7 @@ static T *places(C *c, int64_t count, int64_t n, int64_t (*place)(int64_t k, int
   if (!list) return NULL;
   for (int64_t k = 0; k < count; k++) list[k] = place(k, n);
   T *t = pn_from_data(c, PN_INT64, 1, &count, list);
-  pni_free(c, list, (size_t)count * sizeof *list);
+  pni_free(c, list);
   return t;
 }
 

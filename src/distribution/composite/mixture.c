@@ -290,7 +290,7 @@ static pn_status unfit(C *c, const char *must, const char *got) {
 /* All components are of one dtype, one event shape, all densities or all masses of one type. */
 static pn_status check_alike(C *c, int n, pn_dist *const *component) {
   const pn_dist *a = component[0];
-  char text[160];
+  char text[PNI_SHAPE_TEXT];
   for (int k = 1; k < n; k++) {
     const pn_dist *b = component[k];
     const int64_t *ea = a->shape + a->batch_ndim, *eb = b->shape + b->batch_ndim;

@@ -123,7 +123,7 @@ static span element(const double *p) { return span_of(p[0], p[1], p[2], p[3], p[
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *t = call->in[0];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (t->ndim < 1 || t->ndim == PN_MAX_DIMS || t->shape[t->ndim - 1] != FACTS || t->dtype != PN_FLOAT64)
     return pni_fail(c, PN_SHAPE, "count_points: input must be float64 [..., %d], got %s %s", (int)FACTS,
                     pn_dtype_name((pn_dtype)t->dtype), pni_shape_text(t->ndim, t->shape, s));

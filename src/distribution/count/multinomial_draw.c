@@ -130,7 +130,7 @@ static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *p = call->in[1];
   bool fits = p->dtype == PN_FLOAT64 && out->ndim >= p->ndim &&
               memcmp(p->shape, out->shape + out->ndim - p->ndim, (size_t)p->ndim * sizeof *p->shape) == 0;
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (fits) return PN_OK;
   return pni_fail(c, PN_SHAPE, "draw_multinomial: probabilities must be float64 and end as the counts, got %s %s",
                   pn_dtype_name((pn_dtype)p->dtype), pni_shape_text(p->ndim, p->shape, s));

@@ -42,7 +42,7 @@ static int own_axes(const pn_dist *p, const pn_dist *q) {
 
 /* The joint batch of p and q with the independent axes of their events, which must be equal. */
 static pn_status joint_shape(pn_context *c, const pn_dist *p, const pn_dist *q, pni_spec *out) {
-  char a[160], b[160];
+  char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
   const int64_t *pe = p->shape + p->batch_ndim, *qe = q->shape + q->batch_ndim;
   bool same = p->event_ndim == q->event_ndim && memcmp(pe, qe, (size_t)p->event_ndim * sizeof *pe) == 0;
   if (!same)

@@ -28,7 +28,7 @@ void pn_natural_unref(N *s) {
   pn_context *c = s->ctx;
   pn_tensor_unref(s->precision_mean);
   pn_tensor_unref(s->precision);
-  pni_free(c, s, sizeof *s);
+  pni_free(c, s);
   pni_object_died(c);
 }
 
@@ -48,7 +48,7 @@ static N *make(C *c, pni_natural_form form, T *eta, T *lambda) {
 static pn_status check_shapes(C *c, const N *s) {
   const T *eta = s->precision_mean, *lambda = s->precision;
   int re = eta_rank(s), rl = lambda_rank(s);
-  char a[160], b[160];
+  char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
   if (!pni_is_float(eta) || lambda->dtype != eta->dtype)
     return pni_fail(c, PN_DTYPE, "natural: parameters must have one float dtype, got %s and %s",
                     pn_dtype_name((pn_dtype)eta->dtype), pn_dtype_name((pn_dtype)lambda->dtype));

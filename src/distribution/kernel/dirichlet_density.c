@@ -190,7 +190,7 @@ static void score_rows(void *data, int64_t begin, int64_t end) {
 /* x [..., n], concentrations like it or [n], and of scores g [...]. */
 static pn_status check_rows(pn_context *c, const pni_call *call) {
   const pn_tensor *x = call->in[X];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (pni_require_axes(c, call, call->in[A]->ndim == 1 ? "...n n ..." : "...n ...n ...")) return c->status;
   if (x->shape[x->ndim - 1] > 0 && x->shape[x->ndim - 1] <= LONGEST) return PN_OK;
   return pni_fail(c, PN_SHAPE, "dirichlet: x must have 1 to %d shares, got %s", (int)LONGEST,

@@ -74,7 +74,7 @@ static pn_status run_items(pn_context *c, const pni_call *call, pn_tensor *out, 
 static pn_status check_items(pn_context *c, const pni_call *call, bool densities) {
   const pn_tensor *mask = call->in[0], *x = call->in[1];
   pni_spec other = pni_spec_of(densities ? mask : x);
-  char s[160], t[160];
+  char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT];
   bool fits = mask->dtype == PN_BOOL && (pni_is_float(x) || !densities) && x->ndim >= mask->ndim &&
               memcmp(mask->shape, x->shape, (size_t)mask->ndim * sizeof *x->shape) == 0;
   if (!fits)

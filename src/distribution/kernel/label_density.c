@@ -14,7 +14,7 @@ enum { LOGITS, CHOICE, G };
 static pn_status check_rows(C *c, const pni_call *call) {
   const T *x = call->in[LOGITS], *choice = call->in[CHOICE];
   bool label = choice->dtype == PN_INT64;
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (pni_require_axes(c, call, label ? "...n:f ...:i ...:f" : "...n:f ...n:f ...:f")) return c->status;
   int64_t n = x->shape[x->ndim - 1];
   bool same = (label || choice->dtype == x->dtype) && (call->nin <= G || call->in[G]->dtype == x->dtype);

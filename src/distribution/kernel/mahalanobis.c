@@ -15,7 +15,7 @@ static bool goes(const T *t, int64_t rows, int64_t n) { return t->numel == rows 
 /* Of `nin` operands; l is a matrix [n, n], vectors end in n. */
 static pn_status infer_rows(C *c, const pni_call *call, int nin, pni_spec *out) {
   const T *l = call->in[MATRIX], *x = call->in[X];
-  char s[160], t[160];
+  char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT];
   *out = pni_spec_of(x);
   bool fits = pni_distance_fits(l) && l->shape[1] == l->shape[0];
   for (int k = X; fits && k < nin; k++)

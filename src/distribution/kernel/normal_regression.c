@@ -269,6 +269,6 @@ T *pni_normal_regression(C *c, T *x, T *loc, T *scale) {
   T *y = NULL;
   if (add_form(c, &f, loc, 1, 0) && f.k > 0 && f.k < n && (f.k + 1) * (f.k + 1) <= WORK / n)
     y = by_factor(c, &f, loc, scale);
-  pni_free(c, f.offset, (size_t)n * sizeof *f.offset);
+  pni_free(c, f.offset);
   return y;
 }

@@ -134,7 +134,7 @@ PNI_DENSITY_VALUE(variance, .inputs = 1, .value = {variance_f64, variance_f32})
 
 static pn_status infer_divergence(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *m = call->in[0], *s = call->in[1];
-  char a[160], b[160];
+  char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
   if (m->ndim != s->ndim || memcmp(m->shape, s->shape, (size_t)m->ndim * sizeof *m->shape) != 0)
     return pni_fail(c, PN_SHAPE, "normal_divergence: shapes must be equal, got %s and %s",
                     pni_shape_text(m->ndim, m->shape, a), pni_shape_text(s->ndim, s->shape, b));
@@ -219,7 +219,7 @@ static pn_tensor *vjp_variance(pn_context *c, pn_tensor *y, pn_tensor *g, int k)
 
 static pn_status infer_three(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *m = call->in[0];
-  char a[160], b[160];
+  char a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
   *out = pni_spec_of(m);
   for (int k = 1; k < 3; k++) {
     const pn_tensor *t = call->in[k];

@@ -130,7 +130,7 @@ enum { KEY, POSITION, SHAPE };
 
 static pn_status infer_draws(pn_context *c, const pni_call *call, pni_spec *out) {
   const T *running = call->in[0];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   *out = (pni_spec){.dtype = PN_INT64, .ndim = call->attr->ni - SHAPE};
   memcpy(out->shape, call->attr->i + SHAPE, (size_t)out->ndim * sizeof *out->shape);
   int batch = running->ndim - 1;
@@ -152,7 +152,7 @@ static pn_status eval_draws(pn_context *c, const pni_call *call, pn_tensor *out)
   w.at.position = (uint64_t)call->attr->i[POSITION];
   int32_t *guide = make_guide(c, &w, out->numel);
   if (!pni_failed(c)) pni_parallel(c, out->numel, 4096, draw_shard, &w);
-  if (guide) pni_free(c, guide, (size_t)(w.size * w.batch) * sizeof *guide);
+  pni_free(c, guide);
   pn_tensor_unref(running);
   return c->status;
 }

@@ -51,7 +51,7 @@ static void say_axes(const char *axes, const letters *l, char buf[96]) {
 static pn_status check_ndim(pn_context *c, const char *where, const pni_estimator_input *in, const pn_tensor *t) {
   int most = count_letters(in->axes), least = most - (islower(in->axes[0]) != 0);
   bool open = strchr(in->axes, '.') != NULL;
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (t->ndim >= least && (open || t->ndim <= most)) return PN_OK;
   pni_shape_text(t->ndim, t->shape, got);
   if (open)
@@ -67,7 +67,7 @@ static pn_status check_sizes(pn_context *c, const char *where, const pni_estimat
   letters before = *l;
   for (int i = skip; i < count_letters(in->axes); i++) {
     int64_t *size = &l->size[toupper(in->axes[i]) - 'A'], have = t->shape[i - skip];
-    char want[96], got[160];
+    char want[96], got[PNI_SHAPE_TEXT];
     if (have == 0)
       return pni_fail(c, PN_SHAPE, "%s: %s must not be empty, got shape %s", where, in->name,
                       pni_shape_text(t->ndim, t->shape, got));
@@ -86,7 +86,7 @@ static pn_status check_broadcast(pn_context *c, const char *where, const pni_est
   const int64_t full[2] = {l->size['K' - 'A'], l->size['B' - 'A']};
   bool fits = t->ndim <= 2;
   for (int i = 0; i < t->ndim && fits; i++) fits = t->shape[i] == 1 || t->shape[i] == full[2 - t->ndim + i];
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (fits) return PN_OK;
   return pni_fail(c, PN_SHAPE, "%s: %s must broadcast to [%lld, %lld], got shape %s", where, in->name,
                   (long long)full[0], (long long)full[1], pni_shape_text(t->ndim, t->shape, got));

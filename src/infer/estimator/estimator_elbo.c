@@ -15,7 +15,7 @@ enum { LOG_P, LOG_Q, LOG_LIKELIHOOD, KL, LOG_JOINT, ENTROPY, BETA };
 enum { NUM_DATA, FREE_BITS, GROUPS };
 
 static T *refuse(C *c, pn_status status, const char *why, const T *t) {
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (t)
     pni_fail(c, status, "elbo: %s, got shape %s", why, pni_shape_text(t->ndim, t->shape, got));
   else

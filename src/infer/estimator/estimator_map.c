@@ -10,7 +10,7 @@ enum { LOG_LIKELIHOOD, LOG_PRIOR };
 static pn_tensor *build(pn_context *c, pni_estimation *e) {
   pn_tensor *ll = e->in[LOG_LIKELIHOOD], *prior = e->in[LOG_PRIOR];
   double n = e->option[0], batch = (double)ll->numel;
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (prior->numel != 1) {
     pni_fail(c, PN_SHAPE, "map: log_prior must have one element (the sum over all parameters), got shape %s",
              pni_shape_text(prior->ndim, prior->shape, got));

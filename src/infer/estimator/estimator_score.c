@@ -22,7 +22,7 @@ static T *score(C *c, T *signal, T *log_q, double count) {
 static pn_status need_draws(C *c, const pni_estimation *e, const char *what) {
   const T *w = e->in[LOG_P];
   if (w->ndim == 2 && w->shape[0] > 1) return PN_OK;
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   return pni_fail(c, PN_SHAPE, "%s: %s needs K of at least 2 draws, [K, B], got shape %s", e->row->name, what,
                   pni_shape_text(w->ndim, w->shape, got));
 }

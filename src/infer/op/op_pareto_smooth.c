@@ -129,8 +129,8 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   if (r && check_efficiency(c, r) == PN_OK) j.r = pni_alloc_array(c, n, sizeof *j.r);
   if (j.r) j.excess = pni_alloc_array(c, n, sizeof *j.excess);
   for (int64_t b = 0; j.excess && b < x->shape[1] && !pni_check_cancel(c); b++) column(c, &j, b);
-  pni_free(c, j.excess, (size_t)n * sizeof *j.excess);
-  pni_free(c, j.r, (size_t)n * sizeof *j.r);
+  pni_free(c, j.excess);
+  pni_free(c, j.r);
   pn_tensor_unref(r);
   pn_tensor_unref(x);
   return c->status;

@@ -67,6 +67,6 @@ double pni_autocovariance_at(pni_autocovariance *a, int64_t lag) {
 }
 
 void pni_autocovariance_end(pni_autocovariance *a) {
-  pni_free(a->c, a->room, room_of(a));
+  pni_free(a->c, a->room);
   pni_real_fourier_free(a->c, a->plan);
 }

@@ -293,7 +293,7 @@ static void each_column(pn_context *c, split *s, const pn_tensor *x, double *out
 
 pn_tensor *pn_draws_summary(pn_context *c, pn_tensor *draws) {
   if (!PNI_GIVEN(c, "draws_summary", draws) || pni_check_read(c, draws, "draws_summary")) return NULL;
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (draws->dtype != PN_FLOAT64 || draws->ndim != 3 || draws->shape[0] < 1 || draws->shape[1] < 4) {
     pni_fail(c, PN_SHAPE, "draws_summary: draws must be float64 [chains, draws, m] with at least 4 draws, got %s",
              pni_shape_text(draws->ndim, draws->shape, got));
@@ -314,9 +314,9 @@ pn_tensor *pn_draws_summary(pn_context *c, pn_tensor *draws) {
     each_column(c, &s, x, pni_data(out));
   }
   pni_autocovariance_end(&s.lagged);
-  pni_free(c, orders, 2 * (size_t)s.total * sizeof *orders);
-  pni_free(c, places, 2 * (size_t)s.count * sizeof *places);
-  pni_free(c, numbers, (size_t)room * sizeof *numbers);
+  pni_free(c, orders);
+  pni_free(c, places);
+  pni_free(c, numbers);
   pn_tensor_unref(x);
   return pni_failed(c) ? NULL : out;
 }

@@ -174,7 +174,7 @@ static pn_status check_start(pn_context *c, const pn_sampler *s, const pn_tensor
   if (!start ||
       (start->dtype == PN_FLOAT64 && start->ndim == 2 && start->shape[0] == s->set.chains && start->shape[1] == s->n))
     return PN_OK;
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   return pni_fail(c, PN_SHAPE, "sampler: start must be float64 [%d, %lld], got %s", s->set.chains, (long long)s->n,
                   pni_shape_text(start->ndim, start->shape, got));
 }
@@ -233,12 +233,12 @@ void pn_sampler_free(pn_sampler *s) {
   if (!s) return;
   pn_context *c = s->c;
   for (int k = 0; s->chain && k < s->set.chains; k++) {
-    pni_free(c, s->chain[k].memory, (size_t)s->room * sizeof(double));
+    pni_free(c, s->chain[k].memory);
     if (s->chain[k].h.c) pn_plan_unref(s->chain[k].h.density.plan);
     if (s->chain[k].h.c) pn_context_close(s->chain[k].h.c);
   }
-  pni_free(c, s->chain, (size_t)s->set.chains * sizeof *s->chain);
-  pni_free(c, s, sizeof *s);
+  pni_free(c, s->chain);
+  pni_free(c, s);
   pni_object_died(c);
 }
 
@@ -376,7 +376,7 @@ static pn_status look(pn_context *c, pn_sampler *s) {
   if (!windows) return c->status;
   take_windows(s, windows);
   judge(s, windows, halves);
-  pni_free(c, windows, (size_t)room * sizeof *windows);
+  pni_free(c, windows);
   return PN_OK;
 }
 
@@ -392,7 +392,7 @@ pn_tensor *pni_sampler_windows(pn_context *c, const pn_sampler *s) {
 }
 
 pn_status pni_sampler_judge(pn_context *c, pn_sampler *s, pn_tensor *windows) {
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (pni_failed(c)) return c->status;
   if (!pni_sampler_halted(s)) return pni_fail(c, PN_STATE, "sampler: no windows are to be judged now");
   if (windows->dtype != PN_FLOAT64 || windows->ndim != 2 || windows->shape[0] < 2 * s->set.chains ||

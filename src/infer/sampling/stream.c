@@ -9,15 +9,11 @@
 
 /* ---- life ---- */
 
-static size_t tail_bytes(const pn_weight_stream *s) {
-  return s->batch > 0 ? (size_t)(s->batch * s->room) * sizeof *s->tail : 0;
-}
-
 static void destroy(pn_weight_stream *s) {
   pn_context *c = s->ctx;
-  if (s->column) pni_free(c, s->column, (size_t)s->batch * sizeof *s->column);
-  if (s->tail) pni_free(c, s->tail, tail_bytes(s));
-  pni_free(c, s, sizeof *s);
+  pni_free(c, s->column);
+  pni_free(c, s->tail);
+  pni_free(c, s);
   pni_object_died(c);
 }
 
@@ -53,7 +49,7 @@ static pn_status begin(pn_context *c, pn_weight_stream *s, int64_t batch) {
   int64_t kept = pni_times(batch, s->room);
   double *tail = column && kept ? pni_alloc_array(c, kept, sizeof *tail) : NULL;
   if (!column || (kept && !tail)) {
-    pni_free(c, column, (size_t)batch * sizeof *column);
+    pni_free(c, column);
     return c->status;
   }
   PNI_INTERRUPTIBLE(c, b, batch) column[b].top = -INFINITY;
@@ -107,7 +103,7 @@ static pn_status check_whole(pn_context *c, const pn_weight_stream *s, const cha
 }
 
 static pn_status check(pn_context *c, const pn_weight_stream *s, const pn_tensor *x) {
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (!x) return c->status ? c->status : pni_fail(c, PN_STATE, "add: log_w must be a tensor, got NULL");
   if (pni_refuse_capture(c, "adding to a stream", "return the log-weights and add them outside")) return c->status;
   if (check_whole(c, s, "add")) return c->status;
@@ -182,12 +178,11 @@ static pn_status fill(pn_context *c, const pn_weight_stream *s, int kind, double
   if (s->count > s->draws)
     return pni_fail(c, PN_STATE, "pareto_k: the stream must have been made for all its draws, got %lld draws for %lld",
                     (long long)s->count, (long long)s->draws);
-  size_t n = (size_t)s->room;
   pni_ranked *r = pni_alloc_array(c, s->room, sizeof *r);
   double *excess = r ? pni_alloc_array(c, s->room, sizeof *excess) : NULL;
   for (int64_t b = 0; excess && b < s->batch && !pni_check_cancel(c); b++) out[b] = pareto_k(c, s, b, r, excess);
-  pni_free(c, excess, n * sizeof *excess);
-  pni_free(c, r, n * sizeof *r);
+  pni_free(c, excess);
+  pni_free(c, r);
   return c->status;
 }
 

@@ -11,7 +11,6 @@ struct pn_target {
   pn_plan *values; /* NULL: z itself */
   int count;       /* of variables */
   pn_variable *variable;
-  size_t text_size;
   char *text; /* their names */
 };
 
@@ -19,15 +18,16 @@ struct pn_target {
 
 /* The variables with their places and names of the target's own. */
 static pn_status keep_variables(pn_context *c, pn_target *t, int count, const pn_variable *v) {
+  size_t size = 0;
   for (int i = 0; i < count; i++) {
     if (!PNI_GIVEN(c, "target: variables", v[i].name)) return c->status;
     if (!pni_shape_given(c, "target: variables", v[i].ndim, v[i].shape)) return c->status;
-    t->text_size += strlen(v[i].name) + 1;
+    size += strlen(v[i].name) + 1;
   }
   t->variable = pni_alloc_array(c, count, sizeof *t->variable);
   if (!t->variable) return c->status;
   t->count = count;
-  t->text = pni_alloc(c, t->text_size);
+  t->text = pni_alloc(c, size);
   if (!t->text) return c->status;
   char *at = t->text;
   for (int i = 0; i < count; i++) {
@@ -118,9 +118,9 @@ void pn_target_free(pn_target *t) {
   pn_context *c = t->c;
   pn_plan_unref(t->density.plan);
   pn_plan_unref(t->values);
-  pni_free(c, t->text, t->text_size);
-  pni_free(c, t->variable, (size_t)t->count * sizeof *t->variable);
-  pni_free(c, t, sizeof *t);
+  pni_free(c, t->text);
+  pni_free(c, t->variable);
+  pni_free(c, t);
   pni_object_died(c);
 }
 

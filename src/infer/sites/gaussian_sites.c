@@ -20,7 +20,6 @@ enum { DEFAULT_BUDGET = 1 << 26 };
 typedef struct {
   pn_tensor *mean, *scale, *x, *y, *exponent;
   void *weights; /* three arrays of the network's type */
-  size_t bytes;
 } operands;
 
 /* ---- the network ---- */
@@ -79,7 +78,7 @@ static pn_status set_layers(C *c, const pn_site_options *o, pni_site_problem *p)
 /* ---- arguments ---- */
 
 static pn_status expect(C *c, const char *role, const pn_tensor *t, int dtype, int64_t rows, int64_t columns) {
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   int ndim = columns < 0 ? 1 : 2;
   if (!t) return pni_fail(c, PN_STATE, "%s: %s must be given", where, role);
   if (t->dtype != dtype)
@@ -129,7 +128,7 @@ static pn_status check_targets(C *c, const pni_site_problem *p, const pn_tensor 
 
 static pn_status check(C *c, const pn_site_options *o, const pn_tensor *x, const pn_tensor *y, pni_site_problem *p) {
   const int64_t most = (int64_t)1 << 58;
-  char got[160];
+  char got[PNI_SHAPE_TEXT];
   if (!x || !y) return pni_fail(c, PN_STATE, "%s: x and y must be given", where);
   if (pni_refuse_capture(c, where, "call it outside")) return c->status;
   if (set_layers(c, o, p) || set_likelihood(c, o, p)) return c->status;
@@ -177,7 +176,6 @@ static pn_status set_weights(C *c, pni_site_problem *p, operands *a) {
   int dtype = a->x->dtype;
   size_t each = (size_t)p->weights * pni_itemsize(a->x);
   if (!(a->weights = pni_alloc_array(c, 3, each))) return c->status;
-  a->bytes = 3 * each;
   char *mean = a->weights, *scale = mean + each, *slant = scale + each;
   EACH_WEIGHT(p, from, to) {
     double m = number(pni_data(a->mean), dtype, from), s = number(pni_data(a->scale), dtype, from);
@@ -218,7 +216,7 @@ static void release(C *c, operands *a) {
   pn_tensor_unref(a->mean);
   pn_tensor_unref(a->scale);
   pn_tensor_unref(a->exponent);
-  pni_free(c, a->weights, a->bytes);
+  pni_free(c, a->weights);
 }
 
 /* ---- results ---- */
@@ -259,7 +257,7 @@ static pn_status total(C *c, pni_site_problem *p, int dtype, size_t budget, cons
       put(pni_data(out->expected_log_site), dtype, n, s.site[n] / (double)p->draws);
     }
   }
-  pni_free(c, sums, (size_t)count * sizeof *sums);
+  pni_free(c, sums);
   return c->status;
 }
 
@@ -314,7 +312,7 @@ static pn_status one_by_one(C *c, pni_site_problem *p, int dtype, size_t budget,
   if (!sums) return c->status;
   for (int64_t first = 0; first < p->num_data && !pni_failed(c); first += n)
     some(c, p, dtype, budget, first, p->num_data - first < n ? p->num_data - first : n, sums, out);
-  pni_free(c, sums, (size_t)n * own);
+  pni_free(c, sums);
   return c->status;
 }
 

@@ -197,8 +197,7 @@ pn_status pni_site_run(pn_context *c, pni_site_problem *p, int dtype, size_t bud
   j.rooms = p->totals ? within((int64_t)(budget / (size_t)j.apart), 1, UNITS) : collected(p);
   if (p->totals) j.rooms = within((j.groups + j.in_unit - 1) / j.in_unit, 1, j.rooms);
   if (!(j.room = pni_alloc_array(c, j.rooms, (size_t)j.apart))) return c->status;
-  size_t bytes = (size_t)(j.rooms * j.apart);
   rounds(&j);
-  pni_free(c, j.room, bytes);
+  pni_free(c, j.room);
   return c->status;
 }

@@ -158,13 +158,13 @@ static pn_status run(pn_context *c, job *j, int64_t *failed) {
   if (!pni_failed(c)) pni_parallel(c, j->groups, 1, groups_of, j);
   for (int64_t g = j->groups - 1; g >= 0; g--)
     if (j->failed[g] >= 0) *failed = j->failed[g];
-  pni_free(c, j->memory, (size_t)size);
+  pni_free(c, j->memory);
   return c->status;
 }
 
 static pn_status infer_plan(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0], *a = call->in[1], *b = call->in[2];
-  char s[3][160];
+  char s[3][PNI_SHAPE_TEXT];
   bool fits = x->ndim == 3 && a->ndim == 2 && b->ndim == 2 && a->shape[0] == x->shape[0] &&
               b->shape[0] == x->shape[0] && a->shape[1] == x->shape[1] && b->shape[1] == x->shape[2] &&
               x->shape[1] + x->shape[2] < INT32_MAX / 8;
@@ -178,7 +178,7 @@ static pn_status infer_plan(pn_context *c, const pni_call *call, pni_spec *out) 
 
 static pn_status infer_image(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *a = call->in[0], *b = call->in[1];
-  char s[2][160];
+  char s[2][PNI_SHAPE_TEXT];
   bool fits = a->ndim == 3 && b->ndim == 3 && pni_count(3, a->shape) < INT32_MAX / 8;
   for (int k = 0; k < 3 && fits; k++) fits = a->shape[k] == b->shape[k];
   if (!fits || (a->numel == 0 && a->shape[0] > 0))

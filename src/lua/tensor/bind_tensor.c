@@ -342,7 +342,7 @@ static void push_at(lua_State *L, const pn_tensor *t, int64_t offset) {
 
 static int l_item(lua_State *L) {
   pn_tensor *t = pni_check_tensor(L, 1);
-  char text[160];
+  char text[PNI_SHAPE_TEXT];
   if (t->numel != 1)
     return pni_error(L, "item: tensor must have one element, got shape %s", pni_shape_text(t->ndim, t->shape, text));
   pn_context *c = pni_lua_context(L);

@@ -129,7 +129,7 @@ void pni_push_text(lua_State *L, const pn_tensor *t) {
     add_axis(&b, &s, 0, t->offset);
   else
     luaL_addstring(&b, "[]");
-  char shape[160];
+  char shape[PNI_SHAPE_TEXT];
   luaL_addstring(&b, t->ndim ? "\n" : "  ");
   luaL_addstring(&b, pn_dtype_name((pn_dtype)t->dtype));
   luaL_addchar(&b, ' ');

@@ -16,7 +16,7 @@ struct pni_fourier {
   pni_pair chirp, image; /* e^(-pi i k^2 / n) [n]; the transform of its conjugate, with 1 / length */
   pni_fourier *inner;    /* of the convolution */
   char *room;
-  size_t real, bytes;
+  size_t real;
 };
 
 struct pni_real_fourier {
@@ -24,7 +24,7 @@ struct pni_real_fourier {
   pni_fourier *whole;
   pni_pair turn; /* of an even n; else room for n numbers */
   char *room;
-  size_t real, bytes;
+  size_t real;
 };
 
 static const pni_fourier_kernels *kernels_of(int dtype) {
@@ -131,7 +131,6 @@ pni_fourier *pni_fourier_new(pn_context *c, int dtype, int64_t n) {
   int64_t numbers = smooth ? n + count_turns(n) : n + 2 * length;
   if (!smooth) f->inner = pni_fourier_new(c, dtype, length);
   if (smooth || f->inner) f->room = pni_alloc_array(c, numbers, 2 * f->real);
-  f->bytes = (size_t)numbers * 2 * f->real;
   if (f->room && (smooth ? plan_passes(c, f, f->room) : plan_chirp(c, f, f->room)) == PN_OK) return f;
   pni_fourier_free(c, f);
   return NULL;
@@ -140,8 +139,8 @@ pni_fourier *pni_fourier_new(pn_context *c, int dtype, int64_t n) {
 void pni_fourier_free(pn_context *c, pni_fourier *f) {
   if (!f) return;
   pni_fourier_free(c, f->inner);
-  pni_free(c, f->room, f->bytes);
-  pni_free(c, f, sizeof *f);
+  pni_free(c, f->room);
+  pni_free(c, f);
 }
 
 /* ---- complex transforms ---- */
@@ -202,7 +201,6 @@ pni_real_fourier *pni_real_fourier_new(pn_context *c, int dtype, int64_t n) {
   if (!f) return NULL;
   *f = (pni_real_fourier){.n = n, .half = n % 2 ? 0 : n / 2, .real = real_of(dtype)};
   int64_t numbers = f->half ? f->half / 2 + 1 : n;
-  f->bytes = (size_t)numbers * 2 * f->real;
   f->whole = pni_fourier_new(c, dtype, f->half ? f->half : n);
   char *at = f->room = f->whole ? pni_alloc_array(c, numbers, 2 * f->real) : NULL;
   if (at) f->turn = take(&at, f->real, numbers);
@@ -215,8 +213,8 @@ pni_real_fourier *pni_real_fourier_new(pn_context *c, int dtype, int64_t n) {
 void pni_real_fourier_free(pn_context *c, pni_real_fourier *f) {
   if (!f) return;
   pni_fourier_free(c, f->whole);
-  pni_free(c, f->room, f->bytes);
-  pni_free(c, f, sizeof *f);
+  pni_free(c, f->room);
+  pni_free(c, f);
 }
 
 pn_status pni_real_fourier_forward(pn_context *c, pni_real_fourier *f, const void *x, void *re, void *im) {

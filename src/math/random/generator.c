@@ -30,7 +30,7 @@ pn_rng *pn_rng_split(pn_context *c, const pn_rng *rng, uint64_t index) {
 void pn_rng_free(pn_rng *rng) {
   if (!rng || !rng->ctx || --rng->refs > 0) return;
   pn_context *c = rng->ctx;
-  pni_free(c, rng, sizeof *rng);
+  pni_free(c, rng);
   pni_object_died(c);
 }
 

@@ -29,13 +29,13 @@ static void destroy(pn_optim *o) {
   for (size_t i = 0; o->param && i < n; i++) pn_tensor_unref(o->param[i]);
   for (size_t i = 0; o->slot && i < ns; i++) pn_tensor_unref(o->slot[i]);
   for (size_t i = 0; o->name && i < n; i++)
-    if (o->name[i]) pni_free(c, o->name[i], strlen(o->name[i]) + 1);
-  pni_free(c, o->param, n * sizeof *o->param);
-  pni_free(c, o->slot, ns * sizeof *o->slot);
-  pni_free(c, o->step, n * sizeof *o->step);
-  pni_free(c, o->own, n * PNI_OWN * sizeof *o->own);
-  pni_free(c, o->name, n * sizeof *o->name);
-  pni_free(c, o, sizeof *o);
+    if (o->name[i]) pni_free(c, o->name[i]);
+  pni_free(c, o->param);
+  pni_free(c, o->slot);
+  pni_free(c, o->step);
+  pni_free(c, o->own);
+  pni_free(c, o->name);
+  pni_free(c, o);
   pni_object_died(c);
 }
 
@@ -206,7 +206,7 @@ static const char *wrong_numbers(const pn_optim *o, int index, const pn_tensor *
 static pn_tensor *checked_state(pn_context *c, const pn_optim *o, int index, pn_tensor *value) {
   pn_tensor steps = {.dtype = PN_INT64, .ndim = 1, .shape = {o->n}};
   const pn_tensor *t = index ? o->slot[index - 1] : &steps;
-  char name[128], a[160], b[160];
+  char name[128], a[PNI_SHAPE_TEXT], b[PNI_SHAPE_TEXT];
   pn_optim_state_name(o, index, name, sizeof name);
   if (value->dtype != t->dtype) {
     pni_fail(c, PN_DTYPE, "%s: '%s' must be %s, got %s", o->type->name, name, pn_dtype_name((pn_dtype)t->dtype),

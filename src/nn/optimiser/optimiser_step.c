@@ -17,7 +17,7 @@
 
 /* "'weight' (shape [50, 1])" or "parameter 2 (shape ...)". */
 static const char *param_text(const pn_optim *o, int i, char *buf, size_t size) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   pni_shape_text(o->param[i]->ndim, o->param[i]->shape, s);
   if (o->name[i])
     snprintf(buf, size, "'%s' (shape %s)", o->name[i], s);
@@ -40,7 +40,7 @@ static pn_status not_finite(pn_context *c, const pn_optim *o, int i, pn_tensor *
 /* The gradient of parameter i with its shape, dtype and row-major memory; a new reference. */
 static pn_tensor *usable(pn_context *c, const pn_optim *o, int i, pn_tensor *g) {
   const pn_tensor *p = o->param[i];
-  char who[256], s[160];
+  char who[256], s[PNI_SHAPE_TEXT];
   if (g->dtype != p->dtype) {
     pni_fail(c, PN_DTYPE, "%s: gradient of %s must be %s, got %s", o->type->name, param_text(o, i, who, sizeof who),
              pn_dtype_name((pn_dtype)p->dtype), pn_dtype_name((pn_dtype)g->dtype));
@@ -204,7 +204,7 @@ static double clip_scale(pn_context *c, pn_optim *o, pn_tensor *const *g) {
   if (!s.square) return 1;
   pni_parallel_whole(c, n, GRAIN, squares_shard, &s);
   for (int64_t k = 0; k < shards; k++) squares += s.square[k];
-  pni_free(c, s.square, (size_t)shards * sizeof(double));
+  pni_free(c, s.square);
   double norm = isfinite(squares) ? sqrt(squares) : careful_norm(o->n, g);
   return norm > limit ? limit / norm : 1;
 }
@@ -271,7 +271,7 @@ static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_t
     update_all(c, o, g, noise, scale);
   c->evaluating--;
   for (int i = 0; g && i < 2 * o->n; i++) pn_tensor_unref(g[i]);
-  pni_free(c, g, 2 * (size_t)o->n * sizeof *g);
+  pni_free(c, g);
   return c->status;
 }
 
@@ -292,7 +292,7 @@ static void release(void *object) {
   if (--s->refs > 0) return;
   pn_optim_unref(s->o);
   pni_updates_free(c, &s->u);
-  pni_free(c, s, sizeof *s);
+  pni_free(c, s);
   pni_object_died(c);
 }
 
@@ -317,7 +317,7 @@ static pn_status record(pn_context *c, step *s, pn_tensor *loss, pn_tensor *cons
   for (int i = 0; i < o->n; i++) in[i + 1] = grads ? grads[i] : o->param[i]->grad;
   for (int i = 0; i < s->u.n; i++) in[o->n + 1 + i] = s->u.value[i];
   pni_record_effect(c, &update, s, n, in);
-  pni_free(c, in, (size_t)n * sizeof *in);
+  pni_free(c, in);
   return c->status;
 }
 

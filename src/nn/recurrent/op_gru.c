@@ -12,7 +12,7 @@ enum { GI, W, B, H0, INPUTS, Y = INPUTS, G };
 
 static pn_status infer_scan(C *c, const pni_call *call, pni_spec *out) {
   const T *w = call->in[W], *b = call->in[B];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (pni_recurrent_check(c, call, "gru", PNI_GRU_GATES, H0)) return c->status;
   if (b->ndim != 1 || b->shape[0] != w->shape[0])
     return pni_fail(c, PN_SHAPE, "gru: bias_hh must have shape [%lld], got %s", (long long)w->shape[0],

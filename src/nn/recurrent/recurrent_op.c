@@ -5,7 +5,7 @@
 
 pn_status pni_recurrent_check(pn_context *c, const pni_call *call, const char *where, int gates, int states) {
   const pn_tensor *gi = call->in[0], *w = call->in[1];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   int64_t hidden = w->ndim == 2 ? w->shape[1] : 0;
   if (hidden < 1 || w->shape[0] != gates * hidden)
     return pni_fail(c, PN_SHAPE, "%s: weight_hh must have shape [%d hidden, hidden], got %s", where, gates,
@@ -50,7 +50,7 @@ pn_tensor *pni_recurrent_vjp(pn_context *c, pn_tensor *y, pn_tensor *g, int k, p
   if (y->numel == 0) return pn_zeros(c, (pn_dtype)y->dtype, x->ndim, x->shape);
   if (!(step = pni_alloc_array(c, steps, sizeof *step))) return NULL;
   walk(c, y, g, step, d);
-  pni_free(c, step, (size_t)steps * sizeof *step);
+  pni_free(c, step);
   wanted[k] = true;
   share(c, y, d, wanted, out);
   return out[k];
@@ -147,7 +147,7 @@ pn_status pni_recurrent_run(pn_context *c, pni_recurrence *j, int gates, int dty
   j->packed = pack(c, j, gates, dtype, &packed);
   if (!pni_failed(c)) j->room = pni_alloc_array(c, room, size);
   if (!pni_failed(c)) pni_parallel(c, j->batch, grain < ROWS ? ROWS : grain, body, j);
-  pni_free(c, j->room, (size_t)room * size);
-  pni_free(c, (void *)(uintptr_t)j->packed, (size_t)packed * size);
+  pni_free(c, j->room);
+  pni_free(c, (void *)(uintptr_t)j->packed);
   return c->status;
 }

@@ -378,8 +378,8 @@ static pn_status run_job(job *j) {
   j->scratch = pni_alloc_array(j->c, shards, (size_t)j->scratch_bytes);
   j->sums = j->scratch ? pni_alloc_array(j->c, nsums, (size_t)j->size) : NULL;
   if (j->sums && pni_parallel(j->c, groups, j->grain, run, j) == PN_OK && is_adjoint(j)) add_shards(j, shards);
-  pni_free(j->c, j->sums, (size_t)(nsums * j->size));
-  pni_free(j->c, j->scratch, (size_t)(shards * j->scratch_bytes));
+  pni_free(j->c, j->sums);
+  pni_free(j->c, j->scratch);
   if (pni_failed(j->c)) return j->c->status;
   if (atomic_load(&j->stopped))
     return pni_check_cancel(j->c) ? j->c->status : pni_fail(j->c, PN_CANCELLED, "interrupted");

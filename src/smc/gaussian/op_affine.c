@@ -23,7 +23,7 @@ static pn_status infer(C *c, const pni_call *call, pni_spec *out) {
   for (int i = 0; fits && i <= batch; i++) fits = x->shape[i] == o->shape[i + 1];
   for (int i = 0; fits && i <= batch; i++) fits = m->shape[i] == 1 || m->shape[i] == o->shape[i];
   fits = fits && m->shape[m->ndim - 1] == n && m->shape[m->ndim - 2] == n && n >= 1;
-  char s[3][160];
+  char s[3][PNI_SHAPE_TEXT];
   if (!fits)
     return pni_fail(c, PN_SHAPE,
                     "kalman_path: mean must be [batch..., n], a [T or 1, batch..., n, n], offset [T, "
@@ -91,7 +91,7 @@ static pn_status eval(C *c, const pni_call *call, T *out) {
              .single = out->dtype == PN_FLOAT32};
     j.scratch = pni_alloc_array(c, blocks, (size_t)j.bytes);
     if (j.scratch) pni_parallel(c, blocks, 100000 / (steps * n * n * PNI_AFFINE_BLOCK) + 1, run, &j);
-    pni_free(c, j.scratch, (size_t)(blocks * j.bytes));
+    pni_free(c, j.scratch);
   }
   for (int k = 0; k < 3; k++) pn_tensor_unref(in[k]);
   pn_scope_close(c, mark);

@@ -23,7 +23,7 @@ static pni_sequence sequence_of(const pni_attr *a) {
 
 /* The order that the last axis but `back` of a matrix gives; 0 with PN_SHAPE. */
 static int64_t order(C *c, const char *where, const char *name, const T *x, int back) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (x->ndim < 2)
     pni_fail(c, PN_SHAPE, "%s: %s must have at least 2 axes, got %s", where, name,
              pni_shape_text(x->ndim, x->shape, s));
@@ -42,7 +42,7 @@ static pn_status infer_operand(C *c, const pni_sequence *q, const T *x, int k, i
   static const char *const shape[] = {"[n]", "[n, n]", "[n, n]", "[n]",    "[n, n]",
                                       "[p]", "[p, n]", "[p]",    "[p, p]", "[p]"};
   const int64_t last[] = {n, n, n, n, n, p, n, p, p, p}, rows[] = {0, n, n, 0, n, 0, p, 0, p, 0};
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   int rank = pni_sequence_rank(k), lead = x->ndim - rank, most = q->batch + (k > COV);
   if (lead < 0 || x->shape[x->ndim - 1] != last[k] || (rank == 2 && x->shape[x->ndim - 2] != rows[k]))
     return pni_fail(c, PN_SHAPE, "%s: %s must be [..., %s with n = %lld, p = %lld, got %s", q->where, names[k],
@@ -234,7 +234,7 @@ static T *vjp_packed(C *c, T *y, T *g, int k) {
   if (x->shape[0] == 1) return pn_unsqueeze(c, walk_back(c, y, g, k, NULL), 0);
   T **each = pni_alloc_array(c, q.steps, sizeof *each), *d = NULL;
   if (each && walk_back(c, y, g, k, each)) d = pn_stack(c, (int)q.steps, each, 0);
-  pni_free(c, each, (size_t)q.steps * sizeof *each);
+  pni_free(c, each);
   return d;
 }
 

@@ -268,7 +268,7 @@ static pn_status run(pn_context *c, pass *p) {
   if (p->g && s == PN_OK) s = pni_clear(c, pni_data(p->out), (size_t)p->out->numel * pni_itemsize(p->out));
   if (s == PN_OK) s = pni_parallel(c, groups, 1, groups_of, p);
   if (p->g && groups && s == PN_OK) add_groups(c, p);
-  pni_free(c, p->memory, (size_t)count * sizeof(double));
+  pni_free(c, p->memory);
   return pni_check_cancel(c);
 }
 

@@ -16,7 +16,7 @@ enum { INITIAL, TRANSITION, EMISSION, INPUTS, Y = INPUTS, G };
 
 pn_status pni_markov_check_transition(C *c, const char *where, const T *x, int64_t steps, int64_t batch,
                                       int64_t states) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   bool fits = x->ndim == 4 && (x->shape[0] == 1 || x->shape[0] == steps) &&
               (x->shape[1] == 1 || x->shape[1] == batch) && x->shape[2] == states && x->shape[3] == states;
   if (fits) return PN_OK;
@@ -27,7 +27,7 @@ pn_status pni_markov_check_transition(C *c, const char *where, const T *x, int64
 
 pn_status pni_markov_check(C *c, const char *where, const pni_call *call) {
   const T *e = call->in[EMISSION], *x = call->in[INITIAL];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (e->ndim != 3 || e->shape[0] < 1 || e->shape[2] < 1)
     return pni_fail(c, PN_SHAPE, "%s: emission must have shape [T, B, K] with at least one step and state, got %s",
                     where, pni_shape_text(e->ndim, e->shape, s));
@@ -174,7 +174,7 @@ static T *vjp_filter(C *c, T *y, T *g, int k) {
   if (k == INITIAL) d = pni_sum_to(c, slope[n], x);
   if (k == EMISSION) d = in_order(c, pni_recurrent_stack(c, n, slope), backward);
   if (k == TRANSITION) d = of_transition(c, y, &r, pni_recurrent_stack(c, n, slope + n), backward);
-  pni_free(c, slope, (size_t)(2 * n) * sizeof *slope);
+  pni_free(c, slope);
   return d;
 }
 

@@ -148,12 +148,12 @@ static pn_status run(C *c, const char *where, job *j, pni_shard body, bool trace
     if (j->fails[g] >= 0)
       s = pni_fail(c, PN_DEGENERATE, "%s: sequence %lld has no path whose probability is a number above 0", where,
                    (long long)j->fails[g] + 1);
-  pni_free(c, j->memory, (size_t)words * sizeof(double));
+  pni_free(c, j->memory);
   return c->status;
 }
 
 static pn_status infer_viterbi(C *c, const pni_call *call, pni_spec *out) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   const pni_call floats = {call->op, call->in, LENGTHS, call->attr};
   for (int k = 0; k < LENGTHS; k++)
     if (!pni_is_float(call->in[k]) || call->in[k]->dtype != call->in[0]->dtype)
@@ -183,7 +183,7 @@ static pn_status eval_viterbi(C *c, const pni_call *call, T *out) {
 
 static pn_status infer_draw(C *c, const pni_call *call, pni_spec *out) {
   const T *f = call->in[FILTERED], *u = call->in[NOISE];
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (f->ndim != 3 || f->shape[0] < 1 || f->shape[2] < 1)
     return pni_fail(c, PN_SHAPE,
                     "hmm_draw: filtered must have shape [T, B, K] with at least one step and state, got %s",
@@ -217,7 +217,7 @@ pn_tensor *pn_hmm_viterbi(C *c, T *initial, T *transition, T *emission, T *lengt
 pn_tensor *pn_hmm_sample(C *c, pn_rng *rng, T *filtered, T *transition, int64_t n) {
   if (!PNI_GIVEN(c, "hmm_sample", filtered)) return NULL;
   if (n < 0 || filtered->ndim != 3) {
-    char s[160];
+    char s[PNI_SHAPE_TEXT];
     pni_fail(c, n < 0 ? PN_DOMAIN : PN_SHAPE,
              "hmm_sample: n must be at least 0 and filtered [T, B, K], got %lld and %s", (long long)n,
              pni_shape_text(filtered->ndim, filtered->shape, s));

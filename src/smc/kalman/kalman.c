@@ -214,8 +214,8 @@ static pn_status run_job(pn_context *c, job *j) {
   j->scratch = pni_alloc_array(c, shards, (size_t)j->scratch_bytes);
   j->sums = j->scratch ? pni_alloc_array(c, nsums, (size_t)j->size) : NULL;
   if (j->sums && pni_parallel(c, groups, grain, run, j) == PN_OK && is_adjoint(j)) add_shards(j, shards, 0);
-  pni_free(c, j->sums, (size_t)(nsums * j->size));
-  pni_free(c, j->scratch, (size_t)(shards * j->scratch_bytes));
+  pni_free(c, j->sums);
+  pni_free(c, j->scratch);
   return c->status;
 }
 

@@ -22,7 +22,7 @@ static T *triple(C *c, T *x, T *y, T *z) { return pn_matmul(c, pn_matmul(c, x, y
 
 pn_status pni_kalman_infer(C *c, const pni_call *call, const char *where, const pni_kalman_input *o, int y,
                            pni_spec *out) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   T sum = {.ndim = 0};
   for (int k = 0; k < call->nin; k++) {
     const T *x = call->in[k];
@@ -44,7 +44,7 @@ pn_status pni_kalman_infer(C *c, const pni_call *call, const char *where, const 
 }
 
 int64_t pni_kalman_order(C *c, const char *where, const char *name, const T *x, int back) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (x->ndim < 2) {
     pni_fail(c, PN_SHAPE, "%s: %s must have at least 2 axes, got %s", where, name,
              pni_shape_text(x->ndim, x->shape, s));
@@ -100,7 +100,7 @@ static pn_status check_adjoint(C *c, const pni_call *call) {
                                        &pni_kalman_op_packed_kalman_step};
   const T *g = call->in[0];
   pni_spec y;
-  char s[160], t[160];
+  char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT];
   if (pni_infer_as(c, call, rows[call->attr->i[0] - PNI_KALMAN_PREDICT_ADJOINT], call->nin - 1, call->in + 1,
                    &(pni_attr){.ni = 1}, &y))
     return c->status;

@@ -22,7 +22,7 @@ static T *beside(C *c, T *x, T *y, int axis) {
   a.ndim -= 2;
   b.ndim -= 2;
   if (a.ndim < 0 || b.ndim < 0 || pni_broadcast(c, "concatenate", &a, &b, &lead)) {
-    char s[160];
+    char s[PNI_SHAPE_TEXT];
     if (!pni_failed(c))
       pni_fail(c, PN_SHAPE, "tria: roots must have at least 2 axes, got %s",
                pni_shape_text(a.ndim < 0 ? x->ndim : y->ndim, a.ndim < 0 ? x->shape : y->shape, s));
@@ -47,7 +47,7 @@ T *pn_cholesky_update(C *c, T *l, T *x) { return pn_tria(c, beside(c, l, x, -1))
 
 /* Is x [..., rows, cols] (cols 0: [..., rows])? */
 static bool check(C *c, const char *where, const char *name, const T *x, int64_t rows, int64_t cols) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   int rank = cols ? 2 : 1;
   if (!x) {
     pni_fail(c, PN_STATE, "%s: %s must be a tensor, got NULL", where, name);
@@ -64,7 +64,7 @@ static bool check(C *c, const char *where, const char *name, const T *x, int64_t
 
 /* The order that the last axis of a root or the rows of an emission give; 0 with a failure. */
 static int64_t order(C *c, const char *where, const char *name, const T *x, int back) {
-  char s[160];
+  char s[PNI_SHAPE_TEXT];
   if (x && x->ndim >= 2 && side(x, back) >= 1) return side(x, back);
   if (!x)
     pni_fail(c, PN_STATE, "%s: %s must be a tensor, got NULL", where, name);

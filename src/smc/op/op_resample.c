@@ -19,7 +19,7 @@ static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   int64_t n = x->ndim > 0 ? pni_weighed_particles(x) : 0;
   bool fits = n > 0 && x->shape[0] == 2 * n + PNI_WEIGHED_ROWS && (call->nin < 2 || alike(x, call->in[1]));
   if (!fits || !pni_is_float(x) || !pni_resampler_at((int)call->attr->i[SCHEME])) {
-    char got[160];
+    char got[PNI_SHAPE_TEXT];
     return pni_fail(c, PN_SHAPE, "resample: weights must be [2 N + %d, B...], got %s", PNI_WEIGHED_ROWS,
                     pni_shape_text(x->ndim, x->shape, got));
   }
@@ -107,9 +107,9 @@ static pn_status run(pn_context *c, job *j, pn_tensor *out) {
     turn(j, pni_data(out));
   if (!pni_failed(c) && atomic_load(&j->refused))
     pni_fail(c, PN_DOMAIN, "resample: weights of each filter must be finite, not negative and not all 0");
-  if (turned) pni_free(c, j->ancestor, (size_t)all * sizeof *j->ancestor);
-  pni_free(c, j->w, (size_t)all * sizeof *j->w);
-  pni_free(c, j->scratch, (size_t)room * sizeof *j->scratch);
+  if (turned) pni_free(c, j->ancestor);
+  pni_free(c, j->w);
+  pni_free(c, j->scratch);
   return c->status;
 }
 

@@ -11,7 +11,7 @@ typedef struct {
 } shape;
 
 static pn_status shapes(pn_context *c, const char *where, const pn_tensor *x, const pn_tensor *a, pni_spec *out) {
-  char s[160], t[160];
+  char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT];
   if (a->dtype != PN_INT64)
     return pni_fail(c, PN_DTYPE, "%s: ancestors must be int64, got %s", where, pn_dtype_name((pn_dtype)a->dtype));
   bool fits = a->ndim >= 1 && x->ndim >= a->ndim;

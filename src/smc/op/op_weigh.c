@@ -19,7 +19,7 @@ static bool same_lead(const pn_tensor *x, const pn_tensor *y) {
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0], *before = call->nin > 1 ? call->in[1] : NULL;
-  char got[160], other[160];
+  char got[PNI_SHAPE_TEXT], other[PNI_SHAPE_TEXT];
   if (x->ndim < 1 || x->numel == 0)
     return pni_fail(c, PN_SHAPE, "%s must be [N] or [N, B...] with at least one particle, got %s",
                     call->attr->i[PLAIN] ? "resample: log_w" : "weigh: log_increment",
@@ -180,7 +180,7 @@ static pn_status run(pn_context *c, job *j) {
   j->part = pni_alloc_array(c, blocks, sizeof *j->part);
   if (j->part && pni_parallel(c, blocks, grain, begin, j) == PN_OK && gather_all(c, j) == PN_OK)
     pni_parallel(c, blocks, grain, finish, j);
-  pni_free(c, j->part, (size_t)blocks * sizeof *j->part);
+  pni_free(c, j->part);
   return c->status;
 }
 

@@ -225,9 +225,9 @@ static pn_status run(pn_context *c, job *j, int64_t items, pni_shard body) {
     for (int64_t s = 1; s < shards && !pni_check_cancel(c); s++)
       j->f->add(j->w, j->partial + s * weights * j->size, weights);
   }
-  if (partial && j->col && j->partial) pni_free(c, j->partial, (size_t)(shards * weights * j->size));
-  if (j->col) pni_free(c, j->col, (size_t)(shards * col * j->size));
-  if (j->place) pni_free(c, j->place, (size_t)j->places * sizeof *j->place);
+  if (partial && j->col) pni_free(c, j->partial);
+  pni_free(c, j->col);
+  pni_free(c, j->place);
   return c->status;
 }
 

@@ -75,7 +75,7 @@ static pn_status run(pn_context *c, const pni_conv *g, int what, const pn_tensor
   j.room = room_of(g);
   if (!(j.rooms = pni_alloc_array(c, pni_times(shards, j.room), sizeof *j.rooms))) return c->status;
   pni_parallel(c, g->n, j.grain, body, &j);
-  pni_free(c, j.rooms, (size_t)(shards * j.room) * sizeof *j.rooms);
+  pni_free(c, j.rooms);
   return c->status;
 }
 

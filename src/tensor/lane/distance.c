@@ -58,7 +58,7 @@ pn_status pni_distance_adjoint(pn_context *c, int dtype, pni_distance *d, int64_
     if (d->gx && d->x_one) add_shards(dtype, d, shards, d->n * d->n, d->n, 1, d->gx);
     if (d->gm && d->m_one) add_shards(dtype, d, shards, d->n * d->n, d->n, -1, d->gm);
   }
-  if (sums) pni_free(c, d->sums, (size_t)(shards * size) * item);
+  if (sums) pni_free(c, d->sums);
   d->sums = NULL;
   return c->status;
 }

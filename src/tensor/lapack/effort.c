@@ -29,8 +29,8 @@ static pn_status measure(pn_context *c, int dtype, double *pace) {
     int64_t took = pni_now() - start;
     if (took < least) least = took;
   }
-  pni_free(c, pivot, ints);
-  pni_free(c, a, ORDER * ORDER * item);
+  pni_free(c, pivot);
+  pni_free(c, a);
   if (pni_failed(c)) return c->status;
   *pace = (double)least * 1e-9 / (2.0 / 3 * ORDER * ORDER * ORDER);
   return PN_OK;

@@ -79,8 +79,8 @@ static pn_status run_job(pn_context *c, job *j) {
   j->iwork = j->work ? pni_alloc_array(c, ints, sizeof *j->iwork) : NULL;
   if (j->iwork && pni_parallel(c, j->count, j->grain, run, j) == PN_OK)
     pni_check_complete(c, atomic_load(&j->left_out));
-  if (j->iwork) pni_free(c, j->iwork, (size_t)ints * sizeof *j->iwork);
-  if (j->work) pni_free(c, j->work, (size_t)(elements * j->size));
+  pni_free(c, j->iwork);
+  pni_free(c, j->work);
   return c->status;
 }
 

@@ -260,7 +260,7 @@ static void merge_lead(job *j, const int64_t *shape) {
 }
 
 const char *pni_matrix_name(int nlead, const int64_t *lead, int64_t i, char buf[PNI_MATRIX_NAME]) {
-  char shape[160];
+  char shape[PNI_SHAPE_TEXT];
   int64_t at[PN_MAX_DIMS];
   for (int k = nlead - 1; k >= 0; k--) {
     at[k] = i % lead[k] + 1;
@@ -315,10 +315,9 @@ static pn_status take_scratch(pn_context *c, job *j, int64_t shards, bool groups
   return c->status;
 }
 
-static void drop_scratch(pn_context *c, job *j, int64_t shards) {
-  int64_t n = j->s.n;
-  if (j->scratch) pni_free(c, j->scratch, (size_t)(shards * j->scratch_step * j->size));
-  if (j->pivots) pni_free(c, j->pivots, (size_t)(shards * n) * sizeof *j->pivots);
+static void drop_scratch(pn_context *c, job *j) {
+  pni_free(c, j->scratch);
+  pni_free(c, j->pivots);
 }
 
 static void choose_group(job *j) {
@@ -363,7 +362,7 @@ static pn_status run_job(pn_context *c, job *j, int path) {
     if (atomic_load(&j->failed) == INT64_MAX && pni_parallel(c, items, grain, body, j) == PN_OK)
       pni_check_complete(c, atomic_load(&j->left_out));
   }
-  drop_scratch(c, j, shards);
+  drop_scratch(c, j);
   return c->status;
 }
 
