@@ -56,6 +56,7 @@ describe("the claim of bedl/", function()
       local r = script.rows(text, name)[1]
       of[k] = { entropy = r[4], ecdf = r[5], auc = r[7] }
       assert(r[5] >= 0 and r[5] < math.log(10) and r[4] > 0 and r[4] <= math.log(10))
+      assert(math.abs(r[7] - 0.5) > 0.02, "other pictures are no digits")
     end
     assert(of[2].ecdf < of[1].ecdf and of[2].ecdf < of[3].ecdf, "the sum is the best by this score")
     assert(of[2].entropy > of[1].entropy and of[2].entropy > of[3].entropy, "and the least certain inside")

@@ -38,7 +38,7 @@ describe("the claim of bnsde/", function()
   -- The truth is one more path: by the S paths' mean and deviation it is t with S - 1 degrees of freedom,
   -- (1 + 1 / S)^(1/2) as wide.
   it("simulated.lua: the share within two deviations, and the error of the mean, are those of one more path", function()
-    local steps, B, S = 12, 4000, 9
+    local steps, B, S = 12, 4000, 4
     local g, h, list = pn.generator(5), pn.tensor(reverting.start):broadcast_to { B, 2 }, {}
     local scale = pn.tensor(reverting.diffusion) * DT ^ 0.5
     for k = 1, steps do

@@ -20,14 +20,14 @@ describe("the claim of deep_filters/", function()
     assert(walk < season and walk_long < season_long)
     assert.matches("seasonal_naive[^\n]*does not beat random_walk\n", text)
     -- many walks of 0, so that the changes are those of one law
-    local items, sd, count = {}, 0.5, 300
+    local items, sd, count = {}, 0.5, 2000
     local g = pn.generator(4)
     for k = 1, count do
-      items[k] = { target = 50 + (pn.randn({ 60 }, { generator = g }) * sd):cumsum(1), start = "1990-01-01" }
+      items[k] = { target = 50 + (pn.randn({ 40 }, { generator = g }) * sd):cumsum(1), start = "1990-01-01" }
     end
     local problem = {}
     for key, v in pairs(s.problem) do problem[key] = v end
-    problem.set, problem.paths = pn.data.series(items, { freq = "B", features = true }), 60
+    problem.set, problem.paths = pn.data.series(items, { freq = "B", features = true }), 40
     local r = s.forecasting.run(problem, "random_walk", s.choices.all, 1)
     local function crps(horizon, test)
       local total = 0
@@ -39,13 +39,24 @@ describe("the claim of deep_filters/", function()
     local error = 6 * 0.6 / math.sqrt(count)
     near(1, r.rolling.crps / crps(problem.horizon, problem.test) / (1 + 1 / problem.paths), error)
     near(1, r.long.crps / crps(problem.test, problem.test) / (1 + 1 / problem.paths), error)
+    local draws = s.forecasting.methods.random_walk.draw(problem, nil, 10, 9, 40, g)
+    for h = 1, 9, 4 do near(sd * math.sqrt(h), draws[{ {}, h }]:std(1):mean():item(), 0.05) end
+    -- windows follow each other up to the last step: who knows what comes has no error
+    local asked = {}
+    s.forecasting.methods.knows = { draw = function(p, _, drop, steps)
+      asked[#asked + 1] = { drop, steps }
+      return p.set:future({ steps = steps, drop = drop }).y:unsqueeze(1):broadcast_to { 2, steps, #p.set, 1 }
+    end }
+    r = s.forecasting.run(problem, "knows", s.choices.all, 1)
+    assert.same({ { 10, 5 }, { 5, 5 }, { 10, 10 } }, asked)
+    near(0, r.rolling.tenths + r.rolling.crps + r.long.tenths + r.long.crps)
   end)
 
   -- Series with a day: the value of a season ago is worth more than the last one.
   it("hourly.lua", function()
     local s = script.run "deep_filters/hourly.lua --quick --methods random_walk"
     local items, g = {}, pn.generator(3)
-    for k = 1, 6 do
+    for k = 1, 12 do
       items[k] = { target = ((pn.arange(24 * 12) * (2 * math.pi / 24) + k):sin() * 2
         + pn.randn({ 24 * 12 }, { generator = g }) * 0.3 + 8) * (10 * k), start = s.MONDAY }
     end
@@ -62,6 +73,10 @@ describe("the claim of deep_filters/", function()
     assert.matches("random_walk[^\n]*0%.0\n", (text:gsub(" +\n", "\n"))) -- nothing that it does not beat
     -- the errors are two noises of 0.3: CRPS 0.3 2^(1/2) / pi^(1/2) a unit of the series, over the mean of |y|, 8
     near(1, season / (0.3 * math.sqrt(2 / math.pi) / 8), 0.25)
+    local draws, spread = s.forecasting.methods.seasonal_naive.draw(problem, nil, 12, 30, 400, g), 0
+    for k = 1, 12 do spread = spread + draws:std(1)[{ { 1, 24 }, k }]:mean():item() / (10 * k) / 12 end
+    near(1, spread / (0.3 * math.sqrt(2)), 0.1)
+    near(math.sqrt(2), draws:std(1):slice(1, 25, 30):sum():item() / draws:std(1):slice(1, 1, 6):sum():item(), 0.05)
   end)
 
   -- A disc that moved by d is at the Wasserstein distance d from what it was, up to a pixel's edge; of images that are

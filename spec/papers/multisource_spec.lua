@@ -51,7 +51,7 @@ describe("the claim of multisource/", function()
     local all, one, broken = figures "all", figures "camera1", figures "by the rule"
     assert(all[1] < one[1] and all[2] < one[2])
     assert(figures "1 and 2"[2] < one[2])
-    assert(broken[3] < figures "all"[3] and figures "1 and 2"[3] < figures "all"[3], "the rule drops what failed")
+    assert(broken[3] < 0.93 * figures "all"[3] and figures "1 and 2"[3] < figures "all"[3], "the rule drops what failed")
   end)
 
   -- Each cell of the table is a bound of one model: that of the mixture is above the mean of the single ones'.
@@ -64,8 +64,8 @@ describe("the claim of multisource/", function()
       assert.same({ 4, 4, 6 }, { #ind, #moe, #poe })
       for k = 1, 3, 2 do assert(moe[k] < ind[k]) end
       -- what the document has stands beside its own column
-      near(s.document[variant].poe[s.places.iwae], poe[6])
-      near(s.document[variant].ind[s.places.hybrid], ind[4])
+      assert.same(({ tb = { 102.2, 104.03, 101.51, 88.79 }, qu = { 120.46, 129.63, 119.1, 88.79 },
+        no = { 94.81, 96.27, 93.98, 94.95 } })[variant], { ind[2], ind[4], moe[2], poe[6] })
       -- parts make the image; flips do not touch what is to be explained
       local x = s.black_or_white(pn.full({ 5, s.pixels }, 0.5, { dtype = "float32" }))
       local parts = s.view.see(x)
