@@ -364,7 +364,7 @@ fuzz: asan-build
 # The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), several
 # runtimes in several threads, cancelled at random, under the thread sanitiser (in eight processes: what it keeps of call
 # stacks grows with each error); calibration with five times the simulations;
-# five times the draws against each distribution's law; every row replayed for 20 steps; the failure of every single
+# eight times the draws against each distribution's law; every row replayed for 20 steps; the failure of every single
 # allocation; a variational state-space model trained to its best bound; hosts with every sanitiser; the amalgamation by
 # two compilers with -O2 under every C test; packages and other processors (what is absent is skipped, aloud); then the
 # fuzzers in Lua. Whatever reads PN_SOAK is run.

@@ -81,12 +81,14 @@ local WATCHED = {
 
 local function chosen(name) return (#arg == 0 or contains(name, arg)) and not contains(name, spare) end
 
---- Is the example run by a spec that is a job too? That the spec names it is checked.
+--- Is the example run by a spec that is a job too? That the spec names it is checked. Experiments of a folder of
+--- examples/papers are run by the spec of its claims, within its own process (spec/papers/script.lua).
 local function watched(path)
-  local spec = WATCHED[path]
-  if not spec or not chosen(spec) then return false end
-  local file <close> = assert(io.open(spec))
-  local text = file:read "a"
+  local folder, script = path:match "^examples/papers/([%w_]+)/([%w_]+%.lua)$"
+  local spec = WATCHED[path] or folder and ("spec/papers/%s_spec.lua"):format(folder)
+  local file <close> = spec and chosen(spec) and io.open(spec) or nil
+  local text = file and file:read "a" or ""
+  if not WATCHED[path] then return folder and text:find(("%s/%s --quick "):format(folder, script), 1, true) ~= nil end
   return text:find(path:match "([%w_]+)%.lua$", 1, true) ~= nil and text:find(".lua --quick ", 1, true) ~= nil
 end
 

@@ -31,6 +31,8 @@ local function log_beta(a, b)
   return (pn.tensor(a):lgamma() + pn.tensor(b):lgamma() - pn.tensor(a + b):lgamma()):item()
 end
 
+local SOAK = os.getenv "PN_SOAK"
+
 -- R runs: the mean error of the log evidence within 6 standard errors, which are what the runs say of themselves.
 local function check_evidence(model, settings, exact, runs)
   local errors, claimed, p = {}, 0, nil
@@ -158,7 +160,7 @@ describe("the evidence of an SMC sampler", function()
     end)
     local cov = x:matmul(x:t()) + pn.eye(60) * 0.25
     local exact = dist.multivariate_normal { loc = pn.zeros { 60 }, covariance_matrix = cov }:log_prob(seen):item()
-    check_evidence(regression, { kernel = "hmc", num_particles = 1000 }, exact, os.getenv "PN_SOAK" and 16 or 9)
+    check_evidence(regression, { kernel = "hmc", num_particles = 1000 }, exact, SOAK and 16 or 9)
   end)
 
   it("is known of every part of the data", function()
@@ -195,7 +197,7 @@ describe("the evidence of an SMC sampler", function()
       + evidence(block[2], 0.2) + evidence(block[3], 0.2)
     local data = { single:slice(1, 1, 2), block, single:slice(1, 3, 4) }
     for _, settings in ipairs { {}, { kernel = "hmc" } } do
-      settings.by, settings.data, settings.num_particles = "data", data, 1000
+      settings.by, settings.data, settings.num_particles = "data", data, SOAK and 1000 or 500
       local p = check_evidence(joint, settings, exact, 16)
       assert.same({ 5 }, p.log_evidences:shape())
       assert.is_true(math.abs(p.log_evidences[5]:item() - p.log_evidence.value) < 1e-9)
@@ -359,8 +361,8 @@ describe("an SMC sampler", function()
     end)
     local function sampler(wrong)
       return function(observed, n)
-        local p = pn.smc.sample(model, { data = { observed.x * (wrong or 1) }, num_particles = 400 })
-        return { mu = p.draws.mu[1]:take(1, pn.randperm(400):slice(1, 1, n)) }
+        local p = pn.smc.sample(model, { data = { observed.x * (wrong or 1) }, num_particles = 200 })
+        return { mu = p.draws.mu[1]:take(1, pn.randperm(200):slice(1, 1, n)) }
       end
     end
     pn.seed(11)
