@@ -48,11 +48,11 @@ local ends = {
 }
 for _, e in pairs(ends) do e.wiener_variance = e.wiener end -- the same axis, read as sigma_diff^2 / sigma_0^2
 
--- What --choose found enough of: draws and steps of the optimisation, and draws for sites; and rates, Weather's alone
--- chosen by it.
+-- What --choose found enough of: draws and steps of the optimisation, and draws for sites; and rates, those of Weather
+-- and Gas chosen by it.
 local reduced = {
   weather = { draws = 2, sites = 1000, first = 1000, later = 100, lr = 0.005 },
-  gas = { draws = 8, sites = 1000, first = 500, later = 400, lr = 0.05 },
+  gas = { draws = 8, sites = 1000, first = 500, later = 400, lr = 0.02 },
   covertype = { draws = 4, sites = 1000, first = 1000, later = 240, lr = 0.05 },
 }
 

@@ -41,7 +41,7 @@ streams.chosen = {
   concrete = { activation = "relu", lr = 0.005, noise = 0.3 },
   boston = { activation = "relu", lr = 0.005, noise = 0.3 },
   energy = { activation = "tanh", lr = 0.05, noise = 0.1 }, yacht = { activation = "relu", lr = 0.02, noise = 0.05 },
-  spam = { activation = "relu", lr = 0.05 }, wine = { activation = "relu", lr = 0.02 },
+  spam = { activation = "relu", lr = 0.1 }, wine = { activation = "tanh", lr = 0.01 },
   wine_red = { activation = "tanh", lr = 0.02 },
   mnist = { activation = "relu", lr = 0.005 },
 }
