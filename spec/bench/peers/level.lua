@@ -1,8 +1,8 @@
 --- The processor levels at which figures are taken: PENUMBRA_CPU forces ours, and beside it OpenBLAS and the peers are
 --- held to the same instructions by their own settings.
---- XLA's own products and fused chains take what the processor has whatever xla_cpu_max_isa says, so these are off below
---- AVX-512. Where a setting is not kept all the same (products of MKL on AMD, of XLA, at the portable level) run.lua
---- sees it by a product of 768 x 768, and does not compare rows of products.
+-- XLA's own products and fused chains take what the processor has whatever xla_cpu_max_isa says, so these are off
+-- below AVX-512. Where a setting is not kept all the same (products of MKL on AMD, of XLA, at the portable level)
+-- run.lua sees it by a product of 768 x 768, and does not compare rows of products.
 local KEPT = " --xla_cpu_experimental_ynn_fusion_type="
 local LEVELS = {
   {name = "avx512", title = "AVX-512", blas = "SkylakeX", settings = ""},

@@ -1,5 +1,5 @@
---- The table of a page, in Markdown: a line a row of `make bench-peers`, a column a processor level; in each by how many
---- times the best peer takes as long as ours, who that is, and ours by the limit.
+--- The table of a page, in Markdown: a line a row of `make bench-peers`, a column a processor level; in each by how
+--- many times the best peer takes as long as ours, who that is, and ours by the limit.
 local page = {}
 
 local titles, levels, cells = {}, {}, {}
