@@ -271,6 +271,44 @@ static void stationary(void) {
   }
 }
 
+/* A flat density that rises by *data nats at 0. */
+static pn_status cliff_density(void *data, const double *z, double *log_density, double *gradient) {
+  *log_density = *z < 0 ? -*(const double *)data : 0;
+  *gradient = 0;
+  return PN_OK;
+}
+
+/* First draws from the foot of a cliff that no number e^height holds: the points above it weigh alike, as above one of
+ * 600 nats. */
+static void far_start(void) {
+  enum { FAR = 64 };
+  double foot[FAR], place[2][FAR] = {{0}};
+  int above = 0, moved = 0;
+  for (int i = 0; i < FAR; i++) foot[i] = -1e-3;
+  for (int k = 0; k < 2; k++) {
+    double height = k ? 2000 : 600;
+    pn_context *c = pn_context_new(&(pn_context_config){.seed = 8, .threads = 1});
+    size_t mark = pn_scope_open(c);
+    pn_target *t = pn_target_of_function(c, 1, cliff_density, &height);
+    pn_tensor *start = pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){FAR, 1}, foot);
+    pn_sampler_config config = {.chains = FAR, .warmup = -1, .draws = 1, .step_size = 0.3, .max_depth = 5};
+    pn_sampler *s = pn_target_sampler(c, t, &config, start, NULL);
+    CHECK_STATUS(c, pn_sampler_run(c, s, 1), PN_OK);
+    memcpy(place[k], pn_tensor_data(pn_sampler_draws(c, s)), sizeof place[k]);
+    pn_sampler_free(s);
+    pn_target_free(t);
+    pn_scope_close(c, mark);
+    pn_context_close(c);
+  }
+  for (int i = 0; i < FAR; i++) {
+    CHECK(place[1][i] == place[0][i]);
+    above += place[0][i] > 0;
+    moved += place[0][i] > 1;
+  }
+  CHECK(above > FAR * 3 / 4); /* all others went down only */
+  CHECK(moved > FAR / 2);
+}
+
 /* ---- moments ---- */
 
 static pn_sampler *sample(pn_context *c, density_builder f, int64_t n, const void *data, pn_sampler_config config) {
@@ -590,6 +628,7 @@ int main(void) {
     transitions(steps, 100);
   }
   stationary();
+  far_start();
   for (int metric = PN_METRIC_DIAGONAL; metric <= PN_METRIC_DENSE; metric++)
     for (int schedule = PN_SCHEDULE_OVERLAPPING; schedule <= PN_SCHEDULE_STAN; schedule++)
       for (int estimator = PN_ESTIMATOR_FISHER; estimator <= PN_ESTIMATOR_STAN; estimator++)

@@ -40,8 +40,8 @@ function recorder:sample(name, d, given)
     check_beside_plates(self, "sample", name, d.batch_shape, "batch shape")
   end
   if self.model.changed then
-    local seen = given_value("condition", self.model.data, site)
     local set = given_value("intervene", self.model.fixed, site)
+    local seen = not set and given_value("condition", self.model.data, site)
     if set then
       return set_value(self, site, d, set)
     elseif seen then

@@ -112,8 +112,8 @@ function run.run(self, args, how)
   how = how or {}
   -- (lists with room for some sites; what many sites ask stands in m itself, where it is found sooner)
   local m = setmetatable({ model = self, how = how, sites = { a = nil, b = nil, c = nil, d = nil },
-    order = { nil, nil, nil, nil }, indices = how.indices or {}, strict = how.particles ~= nil or how.enumerate or false,
-    step = "", time = false, scale = 1, plates = NO_PLATES, plate_sizes = false, deepest = 0,
+    order = { nil, nil, nil, nil }, indices = how.indices or {}, step = "", time = false, scale = 1, plates = NO_PLATES,
+    plate_sizes = false, deepest = 0, strict = how.particles ~= nil or how.enumerate or false,
     particles = how.particles, most = how.most }, recorder.methods)
   self.body(m, table.unpack(args, 1, args.n or #args))
   if how.check then

@@ -47,7 +47,7 @@ typedef struct pni_chain {
   pni_density density;
   pni_philox rng;
   double uniform[32]; /* made ahead within a transition, in batches that the generator counts as they are begun */
-  int left;          /* of them */
+  int left;           /* of them */
   pni_metric metric;
   pni_point at;      /* where the chain stands (its p has no meaning) */
   pni_point here;    /* moving end of a trajectory */
