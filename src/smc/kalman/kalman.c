@@ -156,6 +156,20 @@ static void set_operand(job *j, int k, const pn_tensor *t) {
   j->data[k] = pni_data(t);
 }
 
+/* Is a shared operand the identity? */
+static bool is_unit(const job *j, int k) {
+  const pni_kalman_operand *o = &j->s.in[k];
+  bool unit = o->shared && o->rows == o->cols;
+  for (int64_t i = 0; unit && i < o->rows; i++)
+    for (int64_t m = 0; unit && m < o->cols; m++) {
+      int64_t at = i * o->row + m * o->col;
+      double x = j->size == 8 ? ((const double *)(const void *)j->data[k])[at]
+                              : (double)((const float *)(const void *)j->data[k])[at];
+      unit = x == (i == m);
+    }
+  return unit;
+}
+
 static pn_status complain(pn_context *c, const char *where, const job *j, int64_t failed) {
   char buf[PNI_MATRIX_NAME];
   const char *name = pni_matrix_name(j->nlead, j->lead, failed >> CODE_BITS, buf);
@@ -221,6 +235,8 @@ static pn_status run_job(pn_context *c, job *j) {
 
 static pn_status run_step(pn_context *c, const char *where, job *j, pn_tensor *const *in) {
   for (int k = 0; k < j->s.nin; k++) set_operand(j, k, in[k]);
+  int emission = emission_of((int)j->s.kind);
+  j->s.unit = emission && is_unit(j, emission);
   j->s.work = pni_kalman_work(&j->s);
   int64_t at = 0;
   for (int k = 1; is_adjoint(j) && k < j->s.nin; k++) {

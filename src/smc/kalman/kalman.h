@@ -43,6 +43,7 @@ typedef struct pni_kalman_operand {
 typedef struct pni_kalman {
   pni_kalman_kind kind;
   bool details, masked; /* masked: the last operand tells what was observed */
+  bool unit;            /* c is the identity */
   int n, p, nin;        /* p: 0 without an observation */
   int wanted;           /* of an adjoint: bit k for operand k */
   int64_t size, work;   /* elements of a packed row; vectors of scratch */

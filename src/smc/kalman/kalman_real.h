@@ -69,6 +69,15 @@ FN void NAME(leave_out)(const VEC *observed, VEC *c, VEC *v, VEC *r, int n, int 
   }
 }
 
+FN bool NAME(is_diagonal)(const VEC *x, int n) {
+  MASK other = {0};
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < i; j++) other |= x[i * n + j] != 0;
+  for (int l = 0; l < LANES; l++)
+    if (other[l]) return false;
+  return true;
+}
+
 /* Groups take turns so that the same filters' gradients are added whatever the number of lanes. */
 #define TURNS (AVX512 / WIDTH)
 
