@@ -9,12 +9,14 @@
 #define PRODUCT_FN    INLINE
 #define BOUND(x, y)   (y) /* of a loop: x, or wider ones of the same for every turn */
 #define STAGE_FN      static __attribute__((noinline)) TARGET
+#define PART_FN       INLINE
 #else
 #define EACH
 #define ROOM(x, size) VEC *x = NAME(take)(g, size)
 #define PRODUCT_FN    FN
 #define BOUND(x, y)   (x)
 #define STAGE_FN      FN
+#define PART_FN       static __attribute__((noinline)) TARGET
 #endif
 #define UPDATE OF(parts)
 /* Is c the identity, of which what is missing becomes 0? Is x diagonal? */
@@ -91,7 +93,7 @@ PRODUCT_FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n,
 #endif
 
 /* The same where x (left) or y may be diagonal: then the other one's rows or columns are scaled. */
-INLINE void OF(scale)(const STATE *g, bool diagonal, bool left, MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k,
+PART_FN void OF(scale)(const STATE *g, bool diagonal, bool left, MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k,
                       int how, bool lower) {
   if (!diagonal) {
     OF(product)(g, z, x, y, n, inner, k, how, lower);
@@ -106,7 +108,7 @@ INLINE void OF(scale)(const STATE *g, bool diagonal, bool left, MATRIX z, MATRIX
 }
 
 /* to = (x + x^T) / 2 */
-INLINE void OF(symmetric_part)(VEC *to, const VEC *x, int n) {
+PART_FN void OF(symmetric_part)(VEC *to, const VEC *x, int n) {
   EACH for (int i = 0; i < n; i++) {
     EACH for (int j = 0; j < i; j++) to[i * n + j] = to[j * n + i] =
         x[i * n + j] * (REAL)0.5 + x[j * n + i] * (REAL)0.5;
@@ -115,7 +117,7 @@ INLINE void OF(symmetric_part)(VEC *to, const VEC *x, int n) {
 }
 
 /* The upper triangle from the lower one. */
-INLINE void OF(mirror)(VEC *x, int n) {
+PART_FN void OF(mirror)(VEC *x, int n) {
   EACH for (int i = 0; i < n; i++) EACH for (int j = 0; j < i; j++) x[j * n + i] = x[i * n + j];
 }
 
@@ -139,7 +141,7 @@ INLINE void OF(substitute_row)(const VEC *l, const VEC *inverse, bool upper, VEC
 
 /* x = L^-1 x or, upper, L^-T x, for x [n, k] and a lower triangle with the reciprocals of its diagonal given. lower: of
  * the columns only those up to the diagonal's need be right. */
-INLINE void OF(substitute)(const STATE *g, const VEC *l, const VEC *inverse, bool upper, VEC *x, int n, int k,
+PART_FN void OF(substitute)(const STATE *g, const VEC *l, const VEC *inverse, bool upper, VEC *x, int n, int k,
                            bool lower) {
   EACH for (int step = 0; step < n; step++) {
     int i = upper ? n - 1 - step : step, to = lower ? i + 1 : k, c = 0;
@@ -452,6 +454,7 @@ static __attribute__((noinline)) TARGET void OF(run)(STATE *g, const VEC *observ
 #undef PRODUCT_FN
 #undef BOUND
 #undef STAGE_FN
+#undef PART_FN
 #undef UPDATE
 #undef UPDATE_ROOM
 #undef UNIT

@@ -56,6 +56,22 @@ FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, MASK 
 
 /* ---- the problems ---- */
 
+/* b [n, k] becomes op(a)^-1 b with the reciprocals of the diagonal given. Element [i, j] of the triangle is
+ * a[i * si + j * sj]; lower: forwards, else backwards. */
+static __attribute__((noinline)) TARGET void NAME(substitute)(const VEC *a, int si, int sj, int lower,
+                                                              const VEC *inverse, VEC *b, int n, int k) {
+  for (int step = 0; step < n; step++) {
+    int i = lower ? step : n - 1 - step, from = lower ? 0 : i + 1, to = lower ? i : n;
+    const VEC *row = a + i * si;
+    VEC *x = b + i * k;
+    for (int c = 0; c < k; c++) {
+      VEC s = x[c];
+      for (int j = from; j < to; j++) s -= row[j * sj] * b[j * k + c];
+      x[c] = s * inverse[i];
+    }
+  }
+}
+
 FN void NAME(run_cholesky)(const pni_lane_matrix *s, VEC *m, int count, const void *const *a, void *const *out,
                            MASK *info) {
   int n = s->n;

@@ -35,11 +35,12 @@ typedef enum pni_short_rows_problem {
 } pni_short_rows_problem;
 
 /* Rows of n <= PNI_SHORT_ROWS_LONGEST elements; NULL what the kind has no use for. Elements of a row are `inner` apart,
- * 0 or 1 for adjacent ones: the tensors are [rows / inner, n, inner]. */
+ * 0 or 1 for adjacent ones: the tensors are [rows / inner, n, inner]. Adjacent ones of x may lie x_row from row to row;
+ * 0: n. */
 typedef struct pni_short_rows {
   pni_short_rows_problem kind;
   int n;
-  int64_t inner;
+  int64_t inner, x_row;
   const void *x, *y;    /* [rows, n] but for the last kind */
   const int64_t *index; /* [rows], 0 .. n - 1 */
   const void *g;        /* [rows] */
