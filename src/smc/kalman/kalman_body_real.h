@@ -19,11 +19,15 @@
 #define PART_FN       static __attribute__((noinline)) TARGET
 #endif
 #define UPDATE OF(parts)
-/* Is c the identity, of which what is missing becomes 0? Is x diagonal? */
+/* Is a, c the identity? (Of c what is missing becomes 0.) Is x diagonal? Rows of a. */
 #ifdef FIXED
+#define M              N
+#define STILL          false
 #define UNIT           false
 #define DIAGONAL(x, n) false
 #else
+#define M              g->s->m
+#define STILL          (g->s->still)
 #define UNIT           (g->s->unit)
 #define DIAGONAL(x, n) NAME(is_diagonal)(x, n)
 #endif
@@ -177,15 +181,15 @@ INLINE void OF(cholesky)(const STATE *g, VEC *l, VEC *inverse, int n, MASK *info
 
 /* mean_out = a mean + b, cov_out = a cov a^T + the symmetric part of q; cov symmetric. */
 STAGE_FN void OF(predict)(STATE *g, VEC *const *in, const VEC *cov, VEC *mean_out, VEC *cov_out) {
-  const int n = N;
-  ROOM(t, N * N);
-  MATRIX a = ROWS_OF(in[2], n), to = ROWS_OF(cov_out, n);
-  OF(copy)(mean_out, in[3], n);
-  OF(product)(g, ROWS_OF(mean_out, 1), a, ROWS_OF(in[0], 1), n, n, 1, NAME(ADD), false);
-  OF(product)(g, ROWS_OF(t, n), a, ROWS_OF((VEC *)cov, n), n, n, n, NAME(SET), false);
-  OF(symmetric_part)(cov_out, in[4], n);
-  OF(product)(g, to, ROWS_OF(t, n), TRANSPOSED(a), n, n, n, NAME(ADD), true);
-  OF(mirror)(cov_out, n);
+  const int n = N, m = M;
+  ROOM(t, M * N);
+  MATRIX a = ROWS_OF(in[2], n), to = ROWS_OF(cov_out, m);
+  OF(copy)(mean_out, in[3], m);
+  OF(scale)(g, STILL, true, ROWS_OF(mean_out, 1), a, ROWS_OF(in[0], 1), m, n, 1, NAME(ADD), false);
+  OF(scale)(g, STILL, true, ROWS_OF(t, n), a, ROWS_OF((VEC *)cov, n), m, n, n, NAME(SET), false);
+  OF(symmetric_part)(cov_out, in[4], m);
+  OF(scale)(g, STILL, false, to, ROWS_OF(t, n), TRANSPOSED(a), m, n, m, NAME(ADD), true);
+  OF(mirror)(cov_out, m);
   (void)g;
 }
 
@@ -193,7 +197,7 @@ INLINE void OF(run_predict)(STATE *g, VEC *out) {
   const int n = N;
   ROOM(cov, N * N);
   OF(symmetric_part)(cov, g->at[1], n);
-  OF(predict)(g, g->at, cov, out, out + n);
+  OF(predict)(g, g->at, cov, out, out + M);
 }
 
 /* ---- update ---- */
@@ -314,19 +318,21 @@ INLINE void OF(run_step)(STATE *g, const VEC *observed, VEC *out, MASK *info) {
 /* The gradients of mean, cov, a, where wanted, from those of the predicted mean dm and cov dp, symmetric. */
 STAGE_FN void OF(predict_gradients)(STATE *g, const VEC *dm, const VEC *dp, const VEC *mean, const VEC *cov,
                                     const VEC *matrix, VEC *const *grad) {
-  const int n = N;
-  ROOM(t, N * N);
+  const int n = N, m = M;
+  ROOM(t, M * N);
   MATRIX a = ROWS_OF((VEC *)matrix, n);
-  if (grad[1] || grad[2]) OF(product)(g, ROWS_OF(t, n), ROWS_OF((VEC *)dp, n), a, n, n, n, NAME(SET), false);
-  if (grad[0]) OF(product)(g, ROWS_OF(grad[0], 1), TRANSPOSED(a), ROWS_OF((VEC *)dm, 1), n, n, 1, NAME(SET), false);
+  if (grad[1] || grad[2])
+    OF(scale)(g, STILL, false, ROWS_OF(t, n), ROWS_OF((VEC *)dp, m), a, m, m, n, NAME(SET), false);
+  if (grad[0])
+    OF(scale)(g, STILL, true, ROWS_OF(grad[0], 1), TRANSPOSED(a), ROWS_OF((VEC *)dm, 1), n, m, 1, NAME(SET), false);
   if (grad[1]) {
-    OF(product)(g, ROWS_OF(grad[1], n), TRANSPOSED(a), ROWS_OF(t, n), n, n, n, NAME(SET), true);
+    OF(scale)(g, STILL, true, ROWS_OF(grad[1], n), TRANSPOSED(a), ROWS_OF(t, n), n, m, n, NAME(SET), true);
     OF(mirror)(grad[1], n);
   }
   if (grad[2]) {
-    EACH for (int i = 0; i < n; i++) EACH for (int j = 0; j < n; j++) grad[2][i * n + j] = dm[i] * mean[j] * (REAL)0.5;
-    OF(product)(g, ROWS_OF(grad[2], n), ROWS_OF(t, n), ROWS_OF((VEC *)cov, n), n, n, n, NAME(ADD), false);
-    EACH for (int i = 0; i < n * n; i++) grad[2][i] *= 2;
+    EACH for (int i = 0; i < m; i++) EACH for (int j = 0; j < n; j++) grad[2][i * n + j] = dm[i] * mean[j] * (REAL)0.5;
+    OF(product)(g, ROWS_OF(grad[2], n), ROWS_OF(t, n), ROWS_OF((VEC *)cov, n), m, n, n, NAME(ADD), false);
+    EACH for (int i = 0; i < m * n; i++) grad[2][i] *= 2;
   }
   (void)g;
 }
@@ -395,9 +401,9 @@ STAGE_FN void OF(update_gradients)(STATE *g, const UPDATE *u, const VEC *dm, con
 }
 
 INLINE void OF(predict_adjoint)(STATE *g, PIECES *x) {
-  ROOM(dp, N * N);
+  ROOM(dp, M * M);
   ROOM(cov, N * N);
-  OF(symmetric_part)(dp, g->at[0] + N, N);
+  OF(symmetric_part)(dp, g->at[0] + M, M);
   OF(symmetric_part)(cov, g->at[2], N);
   OF(predict_gradients)(g, g->at[0], dp, g->at[1], cov, g->at[3], x->grad + 1);
 }
@@ -457,6 +463,8 @@ static __attribute__((noinline)) TARGET void OF(run)(STATE *g, const VEC *observ
 #undef PART_FN
 #undef UPDATE
 #undef UPDATE_ROOM
+#undef M
+#undef STILL
 #undef UNIT
 #undef DIAGONAL
 #undef OF

@@ -234,7 +234,7 @@ FN void NAME(choose)(STATE *g, const VEC *observed, VEC *out, PIECES *x, MASK *i
     return;
   }
 #if WIDTH > BASE
-  int n = g->s->n, p = g->s->p;
+  int n = g->s->n == g->s->m ? g->s->n : 0, p = g->s->p;
   if (!observed && n == 2 && p <= 1) {
     NAME(run_2_1)(g, NULL, out, x, info);
     return;

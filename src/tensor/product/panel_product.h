@@ -15,7 +15,7 @@ typedef struct pni_panel_product {
   int64_t m, n, k, x_row, x_col, y_row, y_col, out_row, from_row;
   const void *x, *y, *from; /* from [m, n]: what is added to, out itself or another, or NULL */
   void *out;
-  bool negative; /* the sum of products changes its sign */
+  bool negative;      /* the sum of products changes its sign */
   const void *packed; /* y as a pni_panel_pack_kernel left it, or NULL */
 } pni_panel_product;
 

@@ -18,7 +18,6 @@ typedef struct {
   const REAL *x, *panel, *from; /* from: NULL for 0 */
   REAL *out;
   int64_t k, x_row, x_col, out_row, from_row;
-  bool negative;
   unsigned mask; /* of the last vector */
 } NAME(panel_block);
 
@@ -43,11 +42,13 @@ FN void NAME(panel_tile)(const NAME(panel_block) * b, const int rows, const int 
       PNI_UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = MADD(a, row[v], sum[i][v]);
     }
   }
-#define EACH PNI_UNROLL for (int i = 0; i < rows; i++) PNI_UNROLL for (int v = 0; v < vectors; v++)
-  if (b->negative) EACH sum[i][v] = -sum[i][v];
-  if (b->from) EACH sum[i][v] = LOAD(b->from + i * b->from_row + v * LANES) + sum[i][v];
-  EACH STORE(b->out + i * b->out_row + v * LANES, sum[i][v]);
-#undef EACH
+  const REAL *from = b->from;
+  REAL *out = b->out;
+  if (from)
+    PNI_UNROLL for (int i = 0; i < rows; i++, from += b->from_row) PNI_UNROLL for (int v = 0; v < vectors; v++)
+      sum[i][v] = LOAD(from + v * LANES) + sum[i][v];
+  PNI_UNROLL for (int i = 0; i < rows; i++, out += b->out_row) PNI_UNROLL for (int v = 0; v < vectors; v++)
+    STORE(out + v * LANES, sum[i][v]);
 }
 
 #define TILE(rows)                                                                                                     \
@@ -79,8 +80,10 @@ static void (*const NAME(panel_tiles)[ROWS][2])(const NAME(panel_block) *) = {
 #endif
 };
 
-/* The panel becomes k rows of y, of n columns; the rest is 0. */
+/* The panel becomes k rows of y, or of -y, of n columns; the rest is 0. */
 TARGET static void NAME(panel_pack)(const pni_panel_product *p, const REAL *y, int64_t k, int64_t n, REAL *panel) {
+  REAL *const first = panel;
+  const int64_t size = k * COLUMNS;
   if (n < COLUMNS) memset(panel, 0, (size_t)(k * COLUMNS) * sizeof(REAL));
   if (p->y_col == 1 && n == COLUMNS)
     for (int64_t r = 0; r < k; r++, panel += COLUMNS, y += p->y_row)
@@ -100,6 +103,7 @@ TARGET static void NAME(panel_pack)(const pni_panel_product *p, const REAL *y, i
     for (; r < k; r++, panel += COLUMNS, y += p->y_row)
       for (int64_t c = 0; c < n; c++) panel[c] = y[c * p->y_col];
   }
+  for (int64_t i = 0; p->negative && i < size; i++) first[i] = -first[i];
 }
 
 #ifndef STORE_SOME
@@ -148,7 +152,6 @@ TARGET static void NAME(panel_rows)(const pni_panel_product *p) {
            .x_col = p->x_col,
            .out_row = p->out_row,
            .from_row = first ? p->out_row : p->from_row,
-           .negative = p->negative,
            .mask = ~0U >> (32 - ((n - 1) % LANES + 1))};
       for (int64_t i = 0; i < p->m; i += height, b.x += height * p->x_row, b.out += height * p->out_row) {
         int64_t rows = p->m - i < height ? p->m - i : height;
