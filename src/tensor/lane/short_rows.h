@@ -40,11 +40,12 @@ typedef enum pni_short_rows_problem {
 typedef struct pni_short_rows {
   pni_short_rows_problem kind;
   int n;
-  int64_t inner, x_row;
+  int64_t inner;
   const void *x, *y;    /* [rows, n] but for the last kind */
   const int64_t *index; /* [rows], 0 .. n - 1 */
   const void *g;        /* [rows] */
   void *out;
+  int64_t x_row;
 } pni_short_rows;
 
 /* Rows begin .. end - 1 at the level of the processor, or at `level` (lane_matrix.h) at most. */
