@@ -610,8 +610,8 @@ PN_API pn_tensor *pn_cholesky_update(pn_context *c, pn_tensor *l, pn_tensor *x);
  * n], cov [..., n, n]; covariances are read as their symmetric parts and come out exactly symmetric. What all filters
  * share is given once, without a batch axis, and not copied. Differentiable twice and more in every float operand. */
 
-/* State x' = a x + b + N(0, q): mean_out = a mean + b, cov_out = a cov a^T + q; a, q [..., n, n], b [..., n]; b NULL:
- * 0. Each scoped. PN_SHAPE. */
+/* State (or observation) x' = a x + b + N(0, q): mean_out = a mean + b, cov_out = a cov a^T + q; a [..., p, n], b [...,
+ * p], q [..., p, p]; b NULL: 0. Each scoped. PN_SHAPE. */
 PN_API pn_status pn_kalman_predict(pn_context *c, pn_tensor *mean, pn_tensor *cov, pn_tensor *a, pn_tensor *b,
                                    pn_tensor *q, pn_tensor **mean_out, pn_tensor **cov_out);
 

@@ -38,7 +38,7 @@ local special = {
   det = { shapes = { { 2, 3, 3 } }, adjust = { "diagonal" } },
   eigh = { shapes = { { 2, 3, 3 } } },
   slogdet = { shapes = { { 2, 3, 3 } }, adjust = { "diagonal" }, result = 2 },
-  kalman_predict = { shapes = { { 2, 3 }, { 3, 3 }, { 2, 3, 3 }, { 3 }, { 3, 3 } }, result = 2 },
+  kalman_predict = { shapes = { { 2, 3 }, { 3, 3 }, { 2, 2, 3 }, { 2 }, { 2, 2 } }, result = 2 },
   kalman_update = { shapes = { { 2, 3 }, { 2, 3, 3 }, { 3 }, { 3, 3 }, { 2, 3 }, { 3, 3 } }, result = 3,
     adjust = { [2] = "diagonal", [6] = "diagonal" } },
   kalman_step = { shapes = { { 2, 3 }, { 2, 3, 3 }, { 3, 3 }, { 3 }, { 3, 3 }, { 3 }, { 3, 3 }, { 2, 3 }, { 3, 3 } },

@@ -94,6 +94,20 @@ describe("short rows", function()
     end
   end)
 
+  it("that lie apart have the shares of copies", function()
+    pn.seed(6)
+    for _, dtype in ipairs{"float64", "float32"} do
+      local x = pn.randn{5, 7, 43}:to(dtype)
+      for k, y in ipairs{x:slice(3, 4, 23), x:slice(2, 2, 5), x:slice(2, 2, 5):slice(3, 1, 20), x:transpose(1, 2),
+        x:transpose(1, 2):slice(3, 2, 12), x:select(2, 3), x:select(2, 3):slice(2, 2, 40), x:transpose(1, 3)} do
+        local copy = y:contiguous()
+        same(y:softmax(-1), copy:softmax(-1))
+        same(y:log_softmax(-1), copy:log_softmax(-1))
+        assert((y:softmax(-1):sum(-1) - 1):abs():max():item() < 1e-5, k)
+      end
+    end
+  end)
+
   for _, name in ipairs{"softmax", "log_softmax", "logsumexp", "sum", "mean", "max", "min", "argmax", "argmin"} do
     it("along any axis give the " .. name .. " of rows along the last", function()
       pn.seed(5)

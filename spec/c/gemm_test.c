@@ -44,20 +44,13 @@ static double uniform(void) {
     for (int64_t i = 0; i < nx; i++) x[i] = (REAL)uniform();                                                           \
     for (int64_t i = 0; i < ny; i++) y[i] = (REAL)uniform();                                                           \
     for (int64_t i = 0; i < no; i++) out[i] = before[i] = q->add || i % lo >= q->n ? (REAL)uniform() : (REAL)NAN;      \
-    pni_panel_product p = {q->m,                                                                                       \
-                           q->n,                                                                                       \
-                           q->k,                                                                                       \
-                           q->turned_x ? 1 : lx,                                                                       \
-                           q->turned_x ? lx : 1,                                                                       \
-                           q->turned_y ? 1 : ly,                                                                       \
-                           q->turned_y ? ly : 1,                                                                       \
-                           lo,                                                                                         \
-                           x,                                                                                          \
-                           y,                                                                                          \
-                           out,                                                                                        \
-                           q->add,                                                                                     \
-                           q->negative,                                                                                \
-                           NULL};                                                                                      \
+    pni_panel_product p = {.m = q->m, .n = q->n, .k = q->k, .x_row = q->turned_x ? 1 : lx, .x = x, .y = y, .out = out};\
+    p.x_col = q->turned_x ? lx : 1;                                                                                    \
+    p.y_row = q->turned_y ? 1 : ly;                                                                                    \
+    p.y_col = q->turned_y ? ly : 1;                                                                                    \
+    p.out_row = p.from_row = lo;                                                                                       \
+    p.from = q->add ? out : NULL;                                                                                      \
+    p.negative = q->negative;                                                                                          \
     own->product[is_float](&p);                                                                                        \
     double worst = 0;                                                                                                  \
     int64_t touched = 0;                                                                                               \
@@ -82,17 +75,24 @@ static double uniform(void) {
     REAL *packed = malloc((size_t)pni_panel_room(q->n, q->k) * sizeof *packed),                                        \
          *again = malloc((size_t)no * sizeof *out);                                                                    \
     own->pack[is_float](&p, packed);                                                                                   \
-    p.y = NULL, p.packed = packed, p.out = again;                                                                      \
+    p.y = NULL, p.packed = packed, p.out = again, p.from = q->add ? again : NULL;                                      \
     memcpy(again, before, (size_t)no * sizeof *out);                                                                   \
     own->product[is_float](&p);                                                                                        \
     CHECK(memcmp(again, out, (size_t)no * sizeof *out) == 0);                                                          \
     memcpy(again, before, (size_t)no * sizeof *out);                                                                   \
     p.m = 1;                                                                                                           \
     for (int64_t i = 0; i < q->m && i < 40; i++) {                                                                     \
-      p.x = x + i * p.x_row, p.out = again + i * lo;                                                                   \
+      p.x = x + i * p.x_row, p.out = again + i * lo, p.from = q->add ? p.out : NULL;                                   \
       own->product[is_float](&p);                                                                                      \
       CHECK(memcmp(again + i * lo, out + i * lo, (size_t)q->n * sizeof *out) == 0);                                    \
     }                                                                                                                  \
+    /* to the same row each, which is elsewhere: as to a result whose rows are all that one */                         \
+    p.m = q->m, p.x = x, p.out = again, p.from = before, p.from_row = 0;                                               \
+    own->product[is_float](&p);                                                                                        \
+    for (int64_t i = 0; i < no; i++) out[i] = before[i % lo];                                                          \
+    p.out = out, p.from = out, p.from_row = lo;                                                                        \
+    own->product[is_float](&p);                                                                                        \
+    for (int64_t i = 0; i < q->m; i++) CHECK(memcmp(again + i * lo, out + i * lo, (size_t)q->n * sizeof *out) == 0);   \
     free(packed);                                                                                                      \
     free(again);                                                                                                       \
     free(x);                                                                                                           \

@@ -122,17 +122,17 @@ static L gaussian(const L *v, const L *inverse, L log_det, int64_t n) {
 }
 
 static void check_predict(C *c, const filter *f, int64_t i, T *mean, T *cov, double tolerance) {
-  int64_t n = f->mean->shape[f->mean->ndim - 1];
+  int64_t n = f->mean->shape[f->mean->ndim - 1], k = f->b->shape[f->b->ndim - 1];
   static L m[N], p[N * N], a[N * N], b[N], q[N * N], t[N * N], to[N * N], x[N];
   load(c, f->mean, i, 1, m), load(c, f->cov, i, 2, p), load(c, f->a, i, 2, a);
   load(c, f->b, i, 1, b), load(c, f->q, i, 2, q);
-  multiply(a, m, x, n, n, 1, false);
-  multiply(a, p, t, n, n, n, false);
-  multiply(t, a, to, n, n, n, true);
-  for (int64_t k = 0; k < n; k++) x[k] += b[k];
-  for (int64_t k = 0; k < n * n; k++) to[k] += q[k];
-  CHECK(near_all(c, mean, i, 1, x, n, tolerance));
-  CHECK(near_all(c, cov, i, 2, to, n * n, tolerance));
+  multiply(a, m, x, k, n, 1, false);
+  multiply(a, p, t, k, n, n, false);
+  multiply(t, a, to, k, n, k, true);
+  for (int64_t j = 0; j < k; j++) x[j] += b[j];
+  for (int64_t j = 0; j < k * k; j++) to[j] += q[j];
+  CHECK(near_all(c, mean, i, 1, x, k, tolerance));
+  CHECK(near_all(c, cov, i, 2, to, k * k, tolerance));
 }
 
 static void check_update(C *c, const filter *f, int64_t i, const pn_kalman *got, double tolerance) {
@@ -167,8 +167,13 @@ static void reference(C *c, pn_dtype dtype, int64_t batch, int shared, int64_t n
   CHECK_STATUS(c, pn_kalman_predict(c, f.mean, f.cov, f.a, f.b, f.q, &mean, &cov), PN_OK);
   CHECK_STATUS(c, update(c, &f, NULL, &u), PN_OK);
   CHECK(largest(c, pn_sub(c, cov, mt(c, cov))) == 0 && largest(c, pn_sub(c, u.cov, mt(c, u.cov))) == 0);
+  filter seen = f; /* of the observation */
+  T *seen_mean = NULL, *seen_cov = NULL;
+  seen.a = f.c, seen.b = f.d, seen.q = f.r;
+  CHECK_STATUS(c, pn_kalman_predict(c, f.mean, f.cov, f.c, f.d, f.r, &seen_mean, &seen_cov), PN_OK);
   for (int64_t i = 0; i < (batch ? batch : 1); i++) {
     check_predict(c, &f, i, mean, cov, tolerance);
+    check_predict(c, &seen, i, seen_mean, seen_cov, tolerance);
     check_update(c, &f, i, &u, tolerance);
   }
   /* both in one pass are the same numbers */
@@ -186,7 +191,46 @@ static void reference(C *c, pn_dtype dtype, int64_t batch, int shared, int64_t n
   pn_scope_close(c, mark);
 }
 
+/* What is one for all filters and the identity is left out of products, and a diagonal r scales: the same bits as
+ * with an identity for each filter, and the dense reference's values. */
+static void identities(C *c, pn_dtype dtype, int64_t n, double tolerance) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, dtype, 19, 0, n, n), each;
+  f.a = f.c = pn_eye(c, dtype, n, n);
+  f.r = pn_mul(c, f.r, f.c);
+  each = f;
+  each.a = each.c = pn_contiguous(c, pn_broadcast_to(c, f.a, SHAPE(19, n, n)));
+  T *coin = pn_gt(c, random_vector(c, dtype, 19, n), pn_scalar(c, dtype, 0));
+  T *g = pn_randn(c, NULL, dtype, SHAPE(19, n + n * n + 1));
+  for (int part = 0; part < 2; part++) {
+    T *there = part ? coin : NULL, *like = part ? pn_cast(c, coin, dtype) : NULL, *grads[2];
+    pn_kalman x[2] = {{0}}, y[2] = {{0}};
+    for (int k = 0; k < 2; k++) {
+      const filter *u = k ? &each : &f;
+      CHECK_STATUS(c, update(c, u, there, &x[k]), PN_OK);
+      CHECK_STATUS(c, pn_kalman_step(c, u->mean, u->cov, u->a, u->b, u->q, u->y, u->c, u->d, u->r, there, &y[k]),
+                   PN_OK);
+      T *in[] = {g, u->mean, u->cov, u->a, u->b, u->q, u->y, u->c, u->d, u->r, like};
+      grads[k] = pn_zeros(c, dtype, SHAPE(19 * (4 * n + 3 * n * n))); /* mean cov, b q, y, d r */
+      CHECK_STATUS(c, pni_kalman_adjoint(c, "test", 2, PNI_KALMAN_STEP_ADJOINT, 0x376, 10 + part, in, grads[k]),
+                   PN_OK);
+    }
+    CHECK_SAME(c, x[0].mean, x[1].mean, 0);
+    CHECK_SAME(c, x[0].cov, x[1].cov, 0);
+    CHECK_SAME(c, x[0].log_prob, x[1].log_prob, 0);
+    CHECK_SAME(c, x[0].gain, x[1].gain, 0);
+    CHECK_SAME(c, y[0].cov, y[1].cov, 0);
+    CHECK_SAME(c, y[0].mean, y[1].mean, 0);
+    CHECK_SAME(c, grads[0], grads[1], 0);
+    for (int64_t i = 0; !part && i < 19; i++) check_update(c, &f, i, &x[0], tolerance);
+  }
+  pn_scope_close(c, mark);
+}
+
 static void references(C *c) {
+  identities(c, PN_FLOAT64, 3, 1e-11);
+  identities(c, PN_FLOAT64, 10, 1e-11);
+  identities(c, PN_FLOAT32, 6, 1e-3);
   const int64_t orders[][2] = {{1, 1}, {2, 1}, {3, 3}, {4, 2}, {5, 4}, {7, 1}, {10, 4}, {17, 9}, {32, 32}, {2, 5}};
   for (int k = 0; k < 10; k++)
     for (int shared = 0; shared < 2; shared++) {
@@ -364,25 +408,29 @@ static void layouts(C *c) {
 
 /* Every instruction set gives the same bits, of gradients too. */
 static void levels_of(C *c, pn_dtype dtype, int shared, int64_t n, int64_t p) {
-  enum { KINDS = 6 };
+  enum { KINDS = 8 };
   const int kinds[] = {PNI_KALMAN_PREDICT,         PNI_KALMAN_UPDATE,         PNI_KALMAN_STEP,
-                       PNI_KALMAN_PREDICT_ADJOINT, PNI_KALMAN_UPDATE_ADJOINT, PNI_KALMAN_STEP_ADJOINT};
+                       PNI_KALMAN_PREDICT_ADJOINT, PNI_KALMAN_UPDATE_ADJOINT, PNI_KALMAN_STEP_ADJOINT,
+                       PNI_KALMAN_PREDICT,         PNI_KALMAN_PREDICT_ADJOINT};
   size_t mark = pn_scope_open(c);
   filter f = make(c, dtype, 61, shared, n, p);
   T *g = pn_randn(c, NULL, dtype, SHAPE(61, n + n * n + 1)), *out[KINDS][3];
   T *of_predict = pn_contiguous(c, pn_slice(c, g, 1, 0, n + n * n, 1));
+  T *of_seen = pn_contiguous(c, pn_slice(c, g, 1, 0, p + p * p, 1));
   T *in[KINDS][11] = {{f.mean, f.cov, f.a, f.b, f.q},
                       {f.mean, f.cov, f.y, f.c, f.d, f.r},
                       {f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, f.r},
                       {of_predict, f.mean, f.cov, f.a},
                       {g, f.mean, f.cov, f.y, f.c, f.d, f.r},
-                      {g, f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, f.r}};
-  const int nin[] = {5, 6, 9, 4, 7, 10};
+                      {g, f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, f.r},
+                      {f.mean, f.cov, f.c, f.d, f.r},
+                      {of_seen, f.mean, f.cov, f.c}};
+  const int nin[] = {5, 6, 9, 4, 7, 10, 5, 4};
   for (int i = 0; i < KINDS; i++)
     for (int level = 0; level < 3; level++) {
       int kind = kinds[i];
       bool adjoint = kind >= PNI_KALMAN_PREDICT_ADJOINT;
-      int64_t size = pni_kalman_size(kind, kind == PNI_KALMAN_UPDATE, n, p), flat = 0;
+      int64_t size = pni_kalman_size(kind, kind == PNI_KALMAN_UPDATE, i < 6 ? n : p, p), flat = 0;
       for (int k = 1; adjoint && k < nin[i]; k++) flat += in[i][k]->numel;
       out[i][level] = adjoint ? pn_zeros(c, dtype, SHAPE(flat)) : pn_zeros(c, dtype, SHAPE(61, size));
       T *to = out[i][level];
@@ -609,7 +657,9 @@ static void failures(C *c) {
   CHECK(update(c, &g, NULL, &u) != PN_OK);
   CHECK_FAIL(c, PN_SHAPE, "kalman_update: r must be [..., p, p] with n = 3, p = 2, got [3, 3]");
   CHECK(pn_kalman_predict(c, f.mean, f.cov, f.c, NULL, f.q, &mean, &cov) != PN_OK && !mean);
-  CHECK_FAIL(c, PN_SHAPE, "kalman_predict: a must be [..., n, n]");
+  CHECK_FAIL(c, PN_SHAPE, "kalman_predict: q must be [..., p, p] with n = 3, p = 2, got [3, 3]");
+  CHECK(pn_kalman_predict(c, f.mean, f.cov, mt(c, f.c), NULL, f.q, &mean, &cov) != PN_OK && !mean);
+  CHECK_FAIL(c, PN_SHAPE, "kalman_predict: a must be [..., p, n]");
   CHECK(pn_kalman_step(c, f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, f.q, NULL, &u) != PN_OK && !u.mean);
   CHECK_FAIL(c, PN_SHAPE, "kalman_step: r must be [..., p, p] with n = 3, p = 2, got [3, 3]");
   CHECK(pn_kalman_step(c, f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, bad, NULL, &u) != PN_OK && !u.mean);

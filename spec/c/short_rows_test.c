@@ -71,11 +71,11 @@ static long double wanted(int kind, int n, int r, int j) {
 }
 
 static void run64(int level, int kind, int n, int begin, int end, double *out) {
-  pni_short_rows r = {kind, n, 1, x64, y64, place, g64, out};
+  pni_short_rows r = {kind, n, 1, x64, y64, place, g64, out, 0};
   pni_short_rows_at_f64(level, &r, begin, end);
 }
 static void run32(int level, int kind, int n, int begin, int end, float *out) {
-  pni_short_rows r = {kind, n, 1, x32, y32, place, g32, out};
+  pni_short_rows r = {kind, n, 1, x32, y32, place, g32, out, 0};
   pni_short_rows_at_f32(level, &r, begin, end);
 }
 
@@ -139,8 +139,8 @@ static void check_apart(int kind, int n, int inner) {
       x[to] = x64[r * n + j], v[to] = x32[r * n + j];
       y[to] = y64[r * n + j], w[to] = y32[r * n + j];
     }
-  pni_short_rows a = {kind, n, inner, x, slope ? y64 : y, place, g64, got},
-                 b = {kind, n, inner, v, slope ? y32 : w, place, g32, got32};
+  pni_short_rows a = {kind, n, inner, x, slope ? y64 : y, place, g64, got, 0},
+                 b = {kind, n, inner, v, slope ? y32 : w, place, g32, got32, 0};
   pni_short_rows_at_f64(2, &a, 0, rows);
   pni_short_rows_at_f32(2, &b, 0, rows);
   int different = 0;

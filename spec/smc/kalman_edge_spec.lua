@@ -33,8 +33,9 @@ describe("the filter's steps", function()
             end
             list[k] = value(shape)
           end
-          -- the last axis of cov and the rows of c say which sizes the others must have
+          -- the last axis of cov and the rows of c, and of a of a prediction, say which sizes the others must have
           if name == "cov" and axis == 2 then told = "mean" elseif name == "c" and axis == 1 then told = "y" end
+          if call == "kalman_predict" and name == "a" and axis == 1 then told = "b" end
           local ok, message = pcall(core[call], table.unpack(list))
           assert.is_false(ok)
           assert(message:find(call .. ": " .. told .. " must ", 1, true), message)

@@ -15,7 +15,6 @@
 --- Source: Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020, Deep Rao-Blackwellised particle filters for time
 --- series forecasting, with the errata that the comments here name.
 -- help: module, methods m
-local backward = require "penumbra.smc.backward_simulation"
 local core = require "penumbra.core"
 local forecaster = require "penumbra.models.forecaster"
 local ladder = require "penumbra.models.ladder"
@@ -394,7 +393,8 @@ function steps.ancestral(self, parts, generator)
   local s = self.kind.onward(self, self.kind.next(self, held, now, at), now.x, shape, generator)
   local weights = self.bases:weights(s)
   local m = system_at(self, held, weights, at)
-  local x = with_noise(self, through(m.a, now.x, m.b), m.q, generator)
+  local still = self.issm and not self.issm.moves -- a = I
+  local x = with_noise(self, still and (m.b and now.x + m.b or now.x) or through(m.a, now.x, m.b), m.q, generator)
   local z = with_noise(self, through(m.c, x, m.d), m.r, generator)
   return observation(self, z, generator), weights[self.recurrence_group], s, x
 end
@@ -420,7 +420,7 @@ end
 local function start(self, parts, generator, joint)
   local ancestors = ancestors_of(parts.log_weights, parts.many:size(1), generator)
   local x = parts.particles
-  local function picked(part) return backward.picked(part, ancestors) end
+  local function picked(part) return core.new_selected(part, ancestors) end
   local weights, s, mean, cov = picked(x.weights[self.recurrence_group]), picked(x.s), picked(x.mean), picked(x.cov)
   if joint then
     return weights, s, drawn(mean, cov, generator)

@@ -86,16 +86,6 @@ local function draw_second(self, log_w)
   return dist.categorical { logits = log_w:permute(order) }:sample { generator = self.generator }
 end
 
---- x[places[m, b], b, ...] of x [N, B..., event].
-function backward.picked(x, places)
-  local shape = x:shape()
-  for _ = places:ndim() + 1, #shape do
-    places = places:unsqueeze(-1)
-  end
-  shape[1] = places:size(1)
-  return x:gather(1, places:broadcast_to(shape))
-end
-
 -- log p(s_{t+1} = later | each particle of `now`) [M, N, B...], and the particles' moments given it.
 local function log_transition(self, now, later, t, input)
   local lead = later:unsqueeze(2)
@@ -122,8 +112,8 @@ local function draw_paths(self, steps, num)
   local last = steps[#steps]
   local s, seen = {}, {}
   local function take(t, places)
-    s[t] = backward.picked(steps[t].s, places)
-    seen[t] = steps[t].z and backward.picked(steps[t].z, places) or steps[t].y
+    s[t] = core.new_selected(steps[t].s, places)
+    seen[t] = steps[t].z and core.new_selected(steps[t].z, places) or steps[t].y
   end
   take(#steps, draw_first(self, last.log_weights, num))
   local lead = table.move(self.shape, 2, #self.shape, 2, { num })

@@ -63,9 +63,7 @@ end
 
 --- Mean and covariance of s = F x + f + N(0, S) for x ~ N(mean, cov).
 function switching.summed_out(mean, cov, link)
-  local f = link.matrix
-  local loc = f:matmul(mean:unsqueeze(-1)):squeeze(-1)
-  return link.offset and loc + link.offset or loc, f:matmul(cov):matmul(f:transpose(-2, -1)) + link.cov
+  return core.kalman_predict(mean, cov, link.matrix, link.offset, link.cov)
 end
 
 --- The law of s with x summed out.

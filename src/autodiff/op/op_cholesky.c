@@ -2,7 +2,7 @@
 ** op_cholesky.c: Cholesky factors over batches. The gradient is that of Murray (2016), "Differentiation of the Cholesky
 ** decomposition", arXiv:1602.07527: with M = L^T tril(G) and S the symmetric matrix that has the lower triangle of M,
 **   dA = L^-T S L^-1 / 2,
-** of builders, or of one kernel for single small matrices.
+** of builders, or of one kernel for small matrices: few by themselves, batches interleaved (tensor/lane).
 */
 #include <string.h>
 #include "op.h"
@@ -127,7 +127,7 @@ static void one(const T *l, const T *g, int64_t at, int n, T *out) {
 
 static bool is_small(const T *l) {
   int64_t n = l->shape[l->ndim - 1];
-  return n >= 1 && n <= LARGEST && l->numel < FEW * n * n;
+  return n >= 1 && n <= LARGEST && l->numel;
 }
 
 static pn_status infer_slope(C *c, const pni_call *call, pni_spec *out) {
@@ -135,13 +135,14 @@ static pn_status infer_slope(C *c, const pni_call *call, pni_spec *out) {
   if (infer(c, call, out) || pni_require_like(c, call, 1, &like)) return c->status;
   return is_small(call->in[0]) || call->in[0]->numel == 0
              ? PN_OK
-             : pni_fail(c, PN_SHAPE, "%s: matrices must be few and of at most %d rows", call->op->name, LARGEST);
+             : pni_fail(c, PN_SHAPE, "%s: matrices must be of at most %d rows", call->op->name, LARGEST);
 }
 
 static pn_status eval_slope(C *c, const pni_call *call, T *out) {
   T *l = pni_contiguous(c, call->in[0]), *g = l ? pni_contiguous(c, call->in[1]) : NULL;
   int n = (int)out->shape[out->ndim - 1];
-  for (int64_t at = 0; g && at < out->numel; at += n * n) one(l, g, at, n, out);
+  if (g && out->numel >= FEW * n * n) pni_linalg(c, "cholesky", PNI_PATH_SMALL, PNI_LANE_SLOPE, 0, l, g, out);
+  for (int64_t at = 0; g && at < out->numel && out->numel < FEW * n * n; at += n * n) one(l, g, at, n, out);
   pn_tensor_unref(l);
   pn_tensor_unref(g);
   return c->status;

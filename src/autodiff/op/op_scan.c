@@ -51,13 +51,23 @@ static pn_status eval_cumsum(pn_context *c, const pni_call *call, pn_tensor *out
   return along(c, call, out, scanner(out)->cumsum);
 }
 
-/* Short rows of contiguous tensors along the axis of the node or call, many at a time; y may be NULL. */
+/* Elements from one row of the last axis to the next where all rows lie evenly, else 0. */
+static int64_t even_rows(const pn_tensor *x) {
+  int last = x->ndim - 1;
+  int64_t step = last > 0 && x->stride[last] == 1 ? x->stride[last - 1] : 0;
+  for (int k = last - 2; k >= 0 && step; k--)
+    if (x->stride[k] != x->stride[k + 1] * x->shape[k + 1]) step = 0;
+  return step;
+}
+
+/* Short rows along the axis of the node or call, many at a time; y may be NULL. */
 static pn_status short_rows(pn_context *c, pni_short_rows_problem kind, int axis, pn_tensor *x_, pn_tensor *y_,
                             pn_tensor *out) {
-  pn_tensor *x = pni_contiguous(c, x_), *y = x && y_ ? pni_contiguous(c, y_) : NULL;
+  int64_t step = axis == x_->ndim - 1 ? even_rows(x_) : 0;
+  pn_tensor *x = step ? pn_tensor_ref(x_) : pni_contiguous(c, x_), *y = x && y_ ? pni_contiguous(c, y_) : NULL;
   int64_t n = out->shape[axis], inner = pni_count(out->ndim - axis - 1, out->shape + axis + 1);
   if (x && (y || !y_) && out->numel) {
-    pni_short_rows r = {.kind = kind, .n = (int)n, .inner = inner, .x = pni_data(x), .out = pni_data(out)};
+    pni_short_rows r = {.kind = kind, .n = (int)n, .inner = inner, .x_row = step, .x = pni_data(x), .out = pni_data(out)};
     if (y) r.y = pni_data(y);
     pni_short_rows_run(c, out->dtype, &r, out->numel / n);
   }

@@ -205,9 +205,8 @@ static const char *const rows[][3] = {
      "sum of products in index notation, einsum(\"bij,bjk->bik\", x, y); '...' are leading "
      "axes that broadcast, a repeated index is a diagonal"},
     {"kalman_predict", "mean:t cov:t a:t b:t q:t",
-     "mean, cov of a x + b + N(0, q) for a state N(mean, cov): a mean + b, a cov a^T + q; [..., n], [..., n, n], n to "
-     "4096; "
-     "b may be nil; leading axes broadcast and what is shared is not copied"},
+     "mean, cov of a x + b + N(0, q) for a state N(mean, cov), a [..., p, n]: a mean + b, a cov a^T + q; n and p to "
+     "4096; b may be nil; leading axes broadcast and what is shared is not copied"},
     {"kalman_update", "mean:t cov:t y:t c:t d:t r:t options:o",
      "mean, cov (Joseph's form) of a state given y = c x + d + N(0, r), and log_prob of y: y [..., p], c [..., p, n]; "
      "d "

@@ -298,7 +298,7 @@ static void run(void *data, int64_t begin, int64_t end) {
 /* Operands of a kernel: what is the same for all series at all steps is shared. */
 static void set_stage(job *j, int g, int kind, const int *operand, int nin, T *const *in) {
   stage *x = &j->stage[g];
-  x->s = (pni_kalman){.kind = (pni_kalman_kind)kind, .n = j->n, .p = j->p, .nin = nin, .size = j->row};
+  x->s = (pni_kalman){.kind = (pni_kalman_kind)kind, .n = j->n, .m = j->n, .p = j->p, .nin = nin, .size = j->row};
   x->s.masked = j->nin == PNI_SEQUENCE_INPUTS && operand[nin - 1] == PNI_SEQUENCE_INPUTS - 1;
   for (int i = 0; i < nin; i++) {
     int k = x->operand[i] = operand[i];

@@ -129,7 +129,8 @@ static int rank_of(int kind, int k) {
   return rank[kind][k];
 }
 
-/* The operand c of a step with an observation, else 0; whether what was observed is its last operand. */
+/* The operands a and c of a step, 0: it has none; whether what was observed is its last operand. */
+static int transition_of(int kind) { return (int[]){2, 0, 2, 2, 0, 3, 0, 3}[kind]; }
 static int emission_of(int kind) { return (int[]){0, 3, 6, 0, 3, 0, 4, 7}[kind]; }
 static bool is_masked(int kind, int nin) { return nin == (int[]){6, 7, 10, 6, 7, 5, 8, 11}[kind]; }
 static int order_of(const pn_tensor *x, int back) { return (int)x->shape[x->ndim - back]; }
@@ -154,6 +155,20 @@ static void set_operand(job *j, int k, const pn_tensor *t) {
                                     .col = t->stride[last],
                                     .shared = pni_kalman_shared(t, rank)};
   j->data[k] = pni_data(t);
+}
+
+/* Is a shared operand the identity? */
+static bool is_unit(const job *j, int k) {
+  const pni_kalman_operand *o = &j->s.in[k];
+  bool unit = o->shared && o->rows == o->cols;
+  for (int64_t i = 0; unit && i < o->rows; i++)
+    for (int64_t m = 0; unit && m < o->cols; m++) {
+      int64_t at = i * o->row + m * o->col;
+      double x = j->size == 8 ? ((const double *)(const void *)j->data[k])[at]
+                              : (double)((const float *)(const void *)j->data[k])[at];
+      unit = x == (i == m);
+    }
+  return unit;
 }
 
 static pn_status complain(pn_context *c, const char *where, const job *j, int64_t failed) {
@@ -194,7 +209,7 @@ static void add_shards(const job *j, int64_t shards, int64_t at) {
 }
 
 int64_t pni_kalman_work(const pni_kalman *s) {
-  int64_t n = s->n, p = s->p, work = s->size + 9 * n * n + 10 * n * p + 6 * p * p + 2 * n + 10 * p;
+  int64_t n = s->n > s->m ? s->n : s->m, p = s->p, work = s->size + 9 * n * n + 10 * n * p + 6 * p * p + 2 * n + 10 * p;
   /* an operand itself, and of an adjoint its gradient and the sums of these */
   for (int k = 0; k < s->nin; k++)
     work += (2 + (s->in[k].shared ? PNI_LANE_COUNT : 0)) * (int64_t)s->in[k].rows * s->in[k].cols;
@@ -219,8 +234,13 @@ static pn_status run_job(pn_context *c, job *j) {
   return c->status;
 }
 
-static pn_status run_step(pn_context *c, const char *where, job *j, pn_tensor *const *in) {
+static pn_status run_step(pn_context *c, const char *where, int level, job *j, pn_tensor *const *in) {
   for (int k = 0; k < j->s.nin; k++) set_operand(j, k, in[k]);
+  int a = transition_of((int)j->s.kind), emission = emission_of((int)j->s.kind);
+  j->s.still = a && is_unit(j, a);
+  j->s.unit = emission && is_unit(j, emission);
+  j->s.m = a ? j->s.in[a].rows : j->s.n;
+  j->group = pni_kalman_choose(j->size, level, j->s.n, j->s.p > j->s.m ? j->s.p : j->s.m, &j->lanes);
   j->s.work = pni_kalman_work(&j->s);
   int64_t at = 0;
   for (int k = 1; is_adjoint(j) && k < j->s.nin; k++) {
@@ -252,9 +272,8 @@ pn_status pni_kalman_step(pn_context *c, const char *where, int level, int kind,
            .lead = out->shape,
            .out = pni_data(out),
            .failed = INT64_MAX};
-  j.group = pni_kalman_choose(j.size, level, j.s.n, j.s.p, &j.lanes);
   j.s.size = out->shape[out->ndim - 1];
-  return run_step(c, where, &j, in);
+  return run_step(c, where, level, &j, in);
 }
 
 pn_status pni_kalman_adjoint(pn_context *c, const char *where, int level, int kind, int wanted, int nin,
@@ -274,6 +293,5 @@ pn_status pni_kalman_adjoint(pn_context *c, const char *where, int level, int ki
            .lead = g->shape,
            .out = pni_data(out),
            .failed = INT64_MAX};
-  j.group = pni_kalman_choose(j.size, level, j.s.n, j.s.p, &j.lanes);
-  return run_step(c, where, &j, in);
+  return run_step(c, where, level, &j, in);
 }

@@ -12,9 +12,9 @@
  * larger ones each goes alone, with products by BLAS. */
 enum { PNI_KALMAN_LANES = 32, PNI_KALMAN_MAX = 4096, PNI_KALMAN_INPUTS = 11 };
 
-/* n: order of the state, p: of the observation. Operands and the elements of a packed row in this order. */
+/* n: order of the state, m: of what is predicted, p: of the observation. Operands and the elements of a packed row in this order. */
 typedef enum pni_kalman_kind {
-  /* mean [n], cov [n, n], a [n, n], b [n], q [n, n] -> mean a m + b [n], cov a P a^T + q [n, n] */
+  /* mean [n], cov [n, n], a [m, n], b [m], q [m, m] -> mean a x + b [m], cov a P a^T + q [m, m]; elsewhere m = n */
   PNI_KALMAN_PREDICT,
   /* mean [n], cov [n, n], y [p], c [p, n], d [p], r [p, p], and if some of y may be missing `observed` [p], 0 for
    * what is -> mean [n], cov [n, n], log density of y [1]; with details also the innovation v [p], its covariance
@@ -26,7 +26,7 @@ typedef enum pni_kalman_kind {
    * l, log density. These have no adjoint. */
   PNI_KALMAN_ROOT_PREDICT,
   PNI_KALMAN_ROOT_UPDATE,
-  /* The gradients of the operands from that of a packed row without details: g [n + n n], mean, cov, a; g, mean, cov,
+  /* The gradients of the operands from that of a packed row without details: g [m + m m], mean, cov, a; g, mean, cov,
    * y, c, d, r, observed; and g, mean, cov, a, b, q, y, c, d, r, observed. Operand k > 0 has piece k of the result. */
   PNI_KALMAN_PREDICT_ADJOINT,
   PNI_KALMAN_UPDATE_ADJOINT,
@@ -43,7 +43,8 @@ typedef struct pni_kalman_operand {
 typedef struct pni_kalman {
   pni_kalman_kind kind;
   bool details, masked; /* masked: the last operand tells what was observed */
-  int n, p, nin;        /* p: 0 without an observation */
+  bool still, unit;     /* a, c is the identity */
+  int n, m, p, nin;     /* m: rows of a, n but for predictions; p: 0 without an observation */
   int wanted;           /* of an adjoint: bit k for operand k */
   int64_t size, work;   /* elements of a packed row; vectors of scratch */
   pni_kalman_operand in[PNI_KALMAN_INPUTS];

@@ -9,14 +9,28 @@
 #define PRODUCT_FN    INLINE
 #define BOUND(x, y)   (y) /* of a loop: x, or wider ones of the same for every turn */
 #define STAGE_FN      static __attribute__((noinline)) TARGET
+#define PART_FN       INLINE
 #else
 #define EACH
 #define ROOM(x, size) VEC *x = NAME(take)(g, size)
 #define PRODUCT_FN    FN
 #define BOUND(x, y)   (x)
 #define STAGE_FN      FN
+#define PART_FN       static __attribute__((noinline)) TARGET
 #endif
 #define UPDATE OF(parts)
+/* Is a, c the identity? (Of c what is missing becomes 0.) Is x diagonal? Rows of a. */
+#ifdef FIXED
+#define M              N
+#define STILL          false
+#define UNIT           false
+#define DIAGONAL(x, n) false
+#else
+#define M              g->s->m
+#define STILL          (g->s->still)
+#define UNIT           (g->s->unit)
+#define DIAGONAL(x, n) NAME(is_diagonal)(x, n)
+#endif
 
 /* rows x cols elements of x y from [i, j] on. */
 INLINE void OF(block)(MATRIX z, MATRIX x, MATRIX y, int inner, int i, int j, int how, const int rows, const int cols) {
@@ -82,8 +96,23 @@ PRODUCT_FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n,
 }
 #endif
 
+/* The same where x (left) or y may be diagonal: then the other one's rows or columns are scaled. */
+PART_FN void OF(scale)(const STATE *g, bool diagonal, bool left, MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k,
+                      int how, bool lower) {
+  if (!diagonal) {
+    OF(product)(g, z, x, y, n, inner, k, how, lower);
+    return;
+  }
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < (lower ? i + 1 : k); j++) {
+      int a = left ? i : j;
+      VEC s = x.at[i * x.row + a * x.col] * y.at[a * y.row + j * y.col], *to = &z.at[i * z.row + j * z.col];
+      *to = how == NAME(SET) ? s : how == NAME(ADD) ? *to + s : *to - s;
+    }
+}
+
 /* to = (x + x^T) / 2 */
-INLINE void OF(symmetric_part)(VEC *to, const VEC *x, int n) {
+PART_FN void OF(symmetric_part)(VEC *to, const VEC *x, int n) {
   EACH for (int i = 0; i < n; i++) {
     EACH for (int j = 0; j < i; j++) to[i * n + j] = to[j * n + i] =
         x[i * n + j] * (REAL)0.5 + x[j * n + i] * (REAL)0.5;
@@ -92,7 +121,7 @@ INLINE void OF(symmetric_part)(VEC *to, const VEC *x, int n) {
 }
 
 /* The upper triangle from the lower one. */
-INLINE void OF(mirror)(VEC *x, int n) {
+PART_FN void OF(mirror)(VEC *x, int n) {
   EACH for (int i = 0; i < n; i++) EACH for (int j = 0; j < i; j++) x[j * n + i] = x[i * n + j];
 }
 
@@ -102,17 +131,29 @@ INLINE void OF(unit)(VEC *x, int n) {
   EACH for (int i = 0; i < n; i++) EACH for (int j = 0; j < n; j++) x[i * n + j] = (VEC){0} + (REAL)(i == j);
 }
 
-/* x = L^-1 x or, upper, L^-T x, for x [n, k] and a lower triangle with the reciprocals of its diagonal given. */
-INLINE void OF(substitute)(const STATE *g, const VEC *l, const VEC *inverse, bool upper, VEC *x, int n, int k) {
+/* `cols` columns of row i of x in substitute. */
+INLINE void OF(substitute_row)(const VEC *l, const VEC *inverse, bool upper, VEC *x, int n, int k, int i,
+                               const int cols) {
+  VEC s[4];
+  PNI_UNROLL for (int c = 0; c < cols; c++) s[c] = x[i * k + c];
+  EACH for (int j = BOUND(upper ? i + 1 : 0, 0); j < BOUND(upper ? n : i, n); j++) if (upper ? j > i : j < i) {
+    VEC a = l[upper ? j * n + i : i * n + j];
+    PNI_UNROLL for (int c = 0; c < cols; c++) s[c] -= a * x[j * k + c];
+  }
+  PNI_UNROLL for (int c = 0; c < cols; c++) x[i * k + c] = s[c] * inverse[i];
+}
+
+/* x = L^-1 x or, upper, L^-T x, for x [n, k] and a lower triangle with the reciprocals of its diagonal given. lower: of
+ * the columns only those up to the diagonal's need be right. */
+PART_FN void OF(substitute)(const STATE *g, const VEC *l, const VEC *inverse, bool upper, VEC *x, int n, int k,
+                           bool lower) {
   EACH for (int step = 0; step < n; step++) {
-    int i = upper ? n - 1 - step : step;
-    EACH for (int c = 0; c < k; c++) {
-      if (LEAVES(g, n)) return;
-      VEC s = x[i * k + c];
-      EACH for (int j = BOUND(upper ? i + 1 : 0, 0); j < BOUND(upper ? n : i, n); j++) if (upper ? j > i : j < i) s -=
-          l[upper ? j * n + i : i * n + j] * x[j * k + c];
-      x[i * k + c] = s * inverse[i];
+    int i = upper ? n - 1 - step : step, to = lower ? i + 1 : k, c = 0;
+    EACH for (; c + 4 <= to; c += 4) {
+      if (LEAVES(g, 4 * n)) return;
+      OF(substitute_row)(l, inverse, upper, x + c, n, k, i, 4);
     }
+    EACH for (; c < to; c++) OF(substitute_row)(l, inverse, upper, x + c, n, k, i, 1);
   }
   (void)g;
 }
@@ -140,15 +181,15 @@ INLINE void OF(cholesky)(const STATE *g, VEC *l, VEC *inverse, int n, MASK *info
 
 /* mean_out = a mean + b, cov_out = a cov a^T + the symmetric part of q; cov symmetric. */
 STAGE_FN void OF(predict)(STATE *g, VEC *const *in, const VEC *cov, VEC *mean_out, VEC *cov_out) {
-  const int n = N;
-  ROOM(t, N * N);
-  MATRIX a = ROWS_OF(in[2], n), to = ROWS_OF(cov_out, n);
-  OF(copy)(mean_out, in[3], n);
-  OF(product)(g, ROWS_OF(mean_out, 1), a, ROWS_OF(in[0], 1), n, n, 1, NAME(ADD), false);
-  OF(product)(g, ROWS_OF(t, n), a, ROWS_OF((VEC *)cov, n), n, n, n, NAME(SET), false);
-  OF(symmetric_part)(cov_out, in[4], n);
-  OF(product)(g, to, ROWS_OF(t, n), TRANSPOSED(a), n, n, n, NAME(ADD), true);
-  OF(mirror)(cov_out, n);
+  const int n = N, m = M;
+  ROOM(t, M * N);
+  MATRIX a = ROWS_OF(in[2], n), to = ROWS_OF(cov_out, m);
+  OF(copy)(mean_out, in[3], m);
+  OF(scale)(g, STILL, true, ROWS_OF(mean_out, 1), a, ROWS_OF(in[0], 1), m, n, 1, NAME(ADD), false);
+  OF(scale)(g, STILL, true, ROWS_OF(t, n), a, ROWS_OF((VEC *)cov, n), m, n, n, NAME(SET), false);
+  OF(symmetric_part)(cov_out, in[4], m);
+  OF(scale)(g, STILL, false, to, ROWS_OF(t, n), TRANSPOSED(a), m, n, m, NAME(ADD), true);
+  OF(mirror)(cov_out, m);
   (void)g;
 }
 
@@ -156,7 +197,7 @@ INLINE void OF(run_predict)(STATE *g, VEC *out) {
   const int n = N;
   ROOM(cov, N * N);
   OF(symmetric_part)(cov, g->at[1], n);
-  OF(predict)(g, g->at, cov, out, out + n);
+  OF(predict)(g, g->at, cov, out, out + M);
 }
 
 /* ---- update ---- */
@@ -175,13 +216,14 @@ STAGE_FN void OF(innovation)(const STATE *g, const UPDATE *x, VEC *const *in, co
   VEC zero = {0};
   OF(symmetric_part)(x->r, in[3], p);
   EACH for (int i = 0; i < p; i++) x->v[i] = in[0][i] - in[2][i];
-  OF(product)(g, ROWS_OF(x->v, 1), ROWS_OF(in[1], n), ROWS_OF((VEC *)x->mean, 1), p, n, 1, NAME(SUBTRACT), false);
+  OF(scale)(g, UNIT, true, ROWS_OF(x->v, 1), ROWS_OF(in[1], n), ROWS_OF((VEC *)x->mean, 1), p, n, 1, NAME(SUBTRACT),
+            false);
   OF(copy)(x->c, in[1], n * p);
   if (observed) NAME(leave_out)(observed, x->c, x->v, x->r, n, p);
   MATRIX c = ROWS_OF(x->c, n), u = ROWS_OF(x->u, n);
-  OF(product)(g, u, c, ROWS_OF((VEC *)x->cov, n), p, n, n, NAME(SET), false);
+  OF(scale)(g, UNIT, true, u, c, ROWS_OF((VEC *)x->cov, n), p, n, n, NAME(SET), false);
   OF(copy)(x->s, x->r, p * p);
-  OF(product)(g, ROWS_OF(x->s, p), u, TRANSPOSED(c), p, n, p, NAME(ADD), true);
+  OF(scale)(g, UNIT, false, ROWS_OF(x->s, p), u, TRANSPOSED(c), p, n, p, NAME(ADD), true);
   OF(mirror)(x->s, p);
   EACH for (int i = 0; i < p * p; i++) {
     x->l[i] = x->s[i];
@@ -190,8 +232,8 @@ STAGE_FN void OF(innovation)(const STATE *g, const UPDATE *x, VEC *const *in, co
   NAME(check_sum)(&zero, info);
   OF(cholesky)(g, x->l, x->inverse, p, info);
   OF(copy)(x->gain, x->u, n * p);
-  OF(substitute)(g, x->l, x->inverse, false, x->gain, p, n);
-  OF(substitute)(g, x->l, x->inverse, true, x->gain, p, n);
+  OF(substitute)(g, x->l, x->inverse, false, x->gain, p, n, false);
+  OF(substitute)(g, x->l, x->inverse, true, x->gain, p, n, false);
   (void)g;
 }
 
@@ -203,7 +245,7 @@ INLINE VEC OF(log_density)(STATE *g, const UPDATE *x, const VEC *observed) {
   ROOM(z, P);
   ROOM(diagonal, P);
   OF(copy)(z, x->v, p);
-  OF(substitute)(g, x->l, x->inverse, false, z, p, 1);
+  OF(substitute)(g, x->l, x->inverse, false, z, p, 1, false);
   EACH for (int i = 0; i < p; i++) {
     diagonal[i] = x->l[i * p + i];
     sum += z[i] * z[i] * (REAL)0.5;
@@ -213,19 +255,16 @@ INLINE VEC OF(log_density)(STATE *g, const UPDATE *x, const VEC *observed) {
   return -(sum + NAME(log_products)(diagonal, p) + count * (REAL)0.91893853320467274178);
 }
 
-/* cov = (I - K c) P (I - K c)^T + K R K^T */
+/* cov = (I - K c) P (I - K c)^T + K R K^T as T + (K R - T c^T) K^T with T = P - K u */
 STAGE_FN void OF(joseph)(STATE *g, const UPDATE *x, VEC *cov) {
   const int n = N, p = P;
-  ROOM(m, N * N);
-  ROOM(t, N * N);
-  ROOM(kr, N * P);
-  MATRIX gain = {x->gain, 1, n}, to = ROWS_OF(cov, n);
-  OF(unit)(m, n);
-  OF(product)(g, ROWS_OF(m, n), gain, ROWS_OF(x->c, n), n, p, n, NAME(SUBTRACT), false);
-  OF(product)(g, ROWS_OF(t, n), ROWS_OF(m, n), ROWS_OF((VEC *)x->cov, n), n, n, n, NAME(SET), false);
-  OF(product)(g, ROWS_OF(kr, p), gain, ROWS_OF(x->r, p), n, p, p, NAME(SET), false);
-  OF(product)(g, to, ROWS_OF(t, n), TRANSPOSED(ROWS_OF(m, n)), n, n, n, NAME(SET), true);
-  OF(product)(g, to, ROWS_OF(kr, p), TRANSPOSED(gain), n, p, n, NAME(ADD), true);
+  ROOM(w, N * P);
+  MATRIX gain = {x->gain, 1, n}, to = ROWS_OF(cov, n), c = ROWS_OF(x->c, n);
+  OF(copy)(cov, x->cov, n * n);
+  OF(product)(g, to, gain, ROWS_OF(x->u, n), n, p, n, NAME(SUBTRACT), false);
+  OF(scale)(g, DIAGONAL(x->r, p), false, ROWS_OF(w, p), gain, ROWS_OF(x->r, p), n, p, p, NAME(SET), false);
+  OF(scale)(g, UNIT, false, ROWS_OF(w, p), to, TRANSPOSED(c), n, n, p, NAME(SUBTRACT), false);
+  OF(product)(g, to, ROWS_OF(w, p), TRANSPOSED(gain), n, p, n, NAME(ADD), true);
   OF(mirror)(cov, n);
   (void)g;
 }
@@ -279,19 +318,21 @@ INLINE void OF(run_step)(STATE *g, const VEC *observed, VEC *out, MASK *info) {
 /* The gradients of mean, cov, a, where wanted, from those of the predicted mean dm and cov dp, symmetric. */
 STAGE_FN void OF(predict_gradients)(STATE *g, const VEC *dm, const VEC *dp, const VEC *mean, const VEC *cov,
                                     const VEC *matrix, VEC *const *grad) {
-  const int n = N;
-  ROOM(t, N * N);
+  const int n = N, m = M;
+  ROOM(t, M * N);
   MATRIX a = ROWS_OF((VEC *)matrix, n);
-  if (grad[1] || grad[2]) OF(product)(g, ROWS_OF(t, n), ROWS_OF((VEC *)dp, n), a, n, n, n, NAME(SET), false);
-  if (grad[0]) OF(product)(g, ROWS_OF(grad[0], 1), TRANSPOSED(a), ROWS_OF((VEC *)dm, 1), n, n, 1, NAME(SET), false);
+  if (grad[1] || grad[2])
+    OF(scale)(g, STILL, false, ROWS_OF(t, n), ROWS_OF((VEC *)dp, m), a, m, m, n, NAME(SET), false);
+  if (grad[0])
+    OF(scale)(g, STILL, true, ROWS_OF(grad[0], 1), TRANSPOSED(a), ROWS_OF((VEC *)dm, 1), n, m, 1, NAME(SET), false);
   if (grad[1]) {
-    OF(product)(g, ROWS_OF(grad[1], n), TRANSPOSED(a), ROWS_OF(t, n), n, n, n, NAME(SET), true);
+    OF(scale)(g, STILL, true, ROWS_OF(grad[1], n), TRANSPOSED(a), ROWS_OF(t, n), n, m, n, NAME(SET), true);
     OF(mirror)(grad[1], n);
   }
   if (grad[2]) {
-    EACH for (int i = 0; i < n; i++) EACH for (int j = 0; j < n; j++) grad[2][i * n + j] = dm[i] * mean[j] * (REAL)0.5;
-    OF(product)(g, ROWS_OF(grad[2], n), ROWS_OF(t, n), ROWS_OF((VEC *)cov, n), n, n, n, NAME(ADD), false);
-    EACH for (int i = 0; i < n * n; i++) grad[2][i] *= 2;
+    EACH for (int i = 0; i < m; i++) EACH for (int j = 0; j < n; j++) grad[2][i * n + j] = dm[i] * mean[j] * (REAL)0.5;
+    OF(product)(g, ROWS_OF(grad[2], n), ROWS_OF(t, n), ROWS_OF((VEC *)cov, n), m, n, n, NAME(ADD), false);
+    EACH for (int i = 0; i < m * n; i++) grad[2][i] *= 2;
   }
   (void)g;
 }
@@ -301,8 +342,8 @@ INLINE void OF(noise_gradient)(STATE *g, const UPDATE *x, const VEC *w, const VE
   const int n = N, p = P;
   ROOM(inverse, P * P);
   OF(unit)(inverse, p);
-  OF(substitute)(g, x->l, x->inverse, false, inverse, p, p);
-  OF(substitute)(g, x->l, x->inverse, true, inverse, p, p);
+  OF(substitute)(g, x->l, x->inverse, false, inverse, p, p, true);
+  OF(substitute)(g, x->l, x->inverse, true, inverse, p, p, true);
   OF(product)(g, ROWS_OF(dr, p), ROWS_OF(kg, n), (MATRIX){x->gain, 1, n}, p, n, p, NAME(SET), true);
   EACH for (int i = 0; i < p; i++) EACH for (int j = 0; j <= i; j++) {
     VEC density = (w[i] * w[j] - inverse[i * p + j]) * dl, cross = ka[i] * w[j] + w[i] * ka[j];
@@ -325,19 +366,19 @@ STAGE_FN void OF(update_gradients)(STATE *g, const UPDATE *u, const VEC *dm, con
   ROOM(rc, N * P);
   MATRIX c = ROWS_OF(u->c, n), gain = ROWS_OF(u->gain, n);
   OF(copy)(w, u->v, p);
-  OF(substitute)(g, u->l, u->inverse, false, w, p, 1);
-  OF(substitute)(g, u->l, u->inverse, true, w, p, 1);
+  OF(substitute)(g, u->l, u->inverse, false, w, p, 1, false);
+  OF(substitute)(g, u->l, u->inverse, true, w, p, 1, false);
   OF(product)(g, ROWS_OF(ka, 1), gain, ROWS_OF((VEC *)dm, 1), p, n, 1, NAME(SET), false);
   OF(product)(g, ROWS_OF(kg, n), gain, ROWS_OF((VEC *)dp, n), p, n, n, NAME(SET), false);
   OF(noise_gradient)(g, u, w, ka, kg, dl, dr);
-  OF(product)(g, ROWS_OF(rc, n), ROWS_OF(dr, p), c, p, p, n, NAME(SET), false);
+  OF(scale)(g, UNIT, false, ROWS_OF(rc, n), ROWS_OF(dr, p), c, p, p, n, NAME(SET), false);
   EACH for (int i = 0; i < p; i++) {
     e[i] = ka[i] - dl * w[i];
     EACH for (int j = 0; j < n; j++) kg[i * n + j] = w[i] * dm[j] * (REAL)0.5 - kg[i * n + j]; /* Z */
   }
   if (grad[0]) {
     OF(copy)(grad[0], dm, n);
-    OF(product)(g, ROWS_OF(grad[0], 1), TRANSPOSED(c), ROWS_OF(e, 1), n, p, 1, NAME(SUBTRACT), false);
+    OF(scale)(g, UNIT, true, ROWS_OF(grad[0], 1), TRANSPOSED(c), ROWS_OF(e, 1), n, p, 1, NAME(SUBTRACT), false);
   }
   if (grad[3]) {
     ROOM(t, N * P);
@@ -348,7 +389,7 @@ STAGE_FN void OF(update_gradients)(STATE *g, const UPDATE *u, const VEC *dm, con
   if (grad[1]) {
     ROOM(t, N * N);
     EACH for (int i = 0; i < n * p; i++) kg[i] += rc[i] * (REAL)0.5; /* Y */
-    OF(product)(g, ROWS_OF(t, n), TRANSPOSED(c), ROWS_OF(kg, n), n, p, n, NAME(SET), false);
+    OF(scale)(g, UNIT, true, ROWS_OF(t, n), TRANSPOSED(c), ROWS_OF(kg, n), n, p, n, NAME(SET), false);
     EACH for (int i = 0; i < n; i++) EACH for (int j = 0; j < n; j++) grad[1][i * n + j] =
         dp[i * n + j] + (t[i * n + j] + t[j * n + i]);
   }
@@ -360,9 +401,9 @@ STAGE_FN void OF(update_gradients)(STATE *g, const UPDATE *u, const VEC *dm, con
 }
 
 INLINE void OF(predict_adjoint)(STATE *g, PIECES *x) {
-  ROOM(dp, N * N);
+  ROOM(dp, M * M);
   ROOM(cov, N * N);
-  OF(symmetric_part)(dp, g->at[0] + N, N);
+  OF(symmetric_part)(dp, g->at[0] + M, M);
   OF(symmetric_part)(cov, g->at[2], N);
   OF(predict_gradients)(g, g->at[0], dp, g->at[1], cov, g->at[3], x->grad + 1);
 }
@@ -419,8 +460,13 @@ static __attribute__((noinline)) TARGET void OF(run)(STATE *g, const VEC *observ
 #undef PRODUCT_FN
 #undef BOUND
 #undef STAGE_FN
+#undef PART_FN
 #undef UPDATE
 #undef UPDATE_ROOM
+#undef M
+#undef STILL
+#undef UNIT
+#undef DIAGONAL
 #undef OF
 #undef N
 #undef P

@@ -69,6 +69,15 @@ FN void NAME(leave_out)(const VEC *observed, VEC *c, VEC *v, VEC *r, int n, int 
   }
 }
 
+FN bool NAME(is_diagonal)(const VEC *x, int n) {
+  MASK other = {0};
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < i; j++) other |= x[i * n + j] != 0;
+  for (int l = 0; l < LANES; l++)
+    if (other[l]) return false;
+  return true;
+}
+
 /* Groups take turns so that the same filters' gradients are added whatever the number of lanes. */
 #define TURNS (AVX512 / WIDTH)
 
@@ -225,7 +234,7 @@ FN void NAME(choose)(STATE *g, const VEC *observed, VEC *out, PIECES *x, MASK *i
     return;
   }
 #if WIDTH > BASE
-  int n = g->s->n, p = g->s->p;
+  int n = g->s->n == g->s->m ? g->s->n : 0, p = g->s->p;
   if (!observed && n == 2 && p <= 1) {
     NAME(run_2_1)(g, NULL, out, x, info);
     return;

@@ -156,13 +156,14 @@ static pn_status by_kernel(C *c, T *y, T *g, int kind, int nin, const bool *want
 static pn_status infer_predict(C *c, const pni_call *call, pni_spec *out) {
   const char *where = "kalman_predict";
   int64_t n = pni_kalman_order(c, where, "cov", call->in[1], 1);
+  int64_t p = n ? pni_kalman_order(c, where, "a", call->in[2], 2) : 0;
   pni_kalman_input o[] = {{"mean", "[..., n]", 1, {n}},
                           {"cov", "[..., n, n]", 2, {n, n}},
-                          {"a", "[..., n, n]", 2, {n, n}},
-                          {"b", "[..., n]", 1, {n}},
-                          {"q", "[..., n, n]", 2, {n, n}}};
-  if (!n || pni_kalman_infer(c, call, where, o, 0, out)) return c->status;
-  out->shape[out->ndim++] = pni_kalman_size(PNI_KALMAN_PREDICT, false, n, 0);
+                          {"a", "[..., p, n]", 2, {p, n}},
+                          {"b", "[..., p]", 1, {p}},
+                          {"q", "[..., p, p]", 2, {p, p}}};
+  if (!p || pni_kalman_infer(c, call, where, o, 3, out)) return c->status;
+  out->shape[out->ndim++] = pni_kalman_size(PNI_KALMAN_PREDICT, false, p, 0);
   return PN_OK;
 }
 
@@ -170,7 +171,7 @@ static pn_status eval_predict(C *c, const pni_call *call, T *out) {
   return pni_kalman_step(c, "kalman_predict", PNI_LANE_BEST, PNI_KALMAN_PREDICT, false, call->nin, call->in, out);
 }
 
-/* With gm = dm', gp = G, the symmetric part of dcov', and P that of cov: dm = a^T dm', dP = a^T G a, da = dm' m^T + 2 G
+/* a [p, n]. With gm = dm', gp = G, the symmetric part of dcov', and P that of cov: dm = a^T dm', dP = a^T G a, da = dm' m^T + 2 G
  * a P, db = dm', dq = G. */
 static T *of_predict(C *c, T *y, T *gm, T *gp, int k) {
   T *m = pni_in(y, 0), *p = pni_in(y, 1), *a = pni_in(y, 2), *d = NULL;
@@ -185,7 +186,7 @@ static T *of_predict(C *c, T *y, T *gm, T *gp, int k) {
 }
 
 static T *vjp_predict(C *c, T *y, T *g, int k) {
-  int64_t n = pni_in(y, 1)->shape[pni_in(y, 1)->ndim - 1];
+  int64_t n = pni_in(y, 2)->shape[pni_in(y, 2)->ndim - 2];
   return of_predict(c, y, column(c, part(c, g, 0, 0, n)), symmetric(c, part(c, g, n, n, n)), k);
 }
 
@@ -198,10 +199,10 @@ static pn_status vjps_predict(C *c, T *y, T *g, const bool *wanted, T **out) {
 pn_status pn_kalman_predict(C *c, T *mean, T *cov, T *a, T *b, T *q, T **mean_out, T **cov_out) {
   if (!PNI_GIVEN(c, "kalman_predict", mean_out, cov_out)) return c->status;
   if (!cov) return pni_fail(c, PN_STATE, "kalman_predict: cov must be a tensor, got NULL");
-  if (!b) b = pn_zeros(c, (pn_dtype)cov->dtype, 1, &cov->shape[cov->ndim ? cov->ndim - 1 : 0]);
+  int64_t n = a && a->ndim > 1 ? a->shape[a->ndim - 2] : 0;
+  if (!b) b = pn_zeros(c, (pn_dtype)cov->dtype, 1, &n);
   T *packed = pni_apply(c, &pni_kalman_op_packed_kalman_predict, 5, (T *[]){mean, cov, a, b, q}, NULL);
   if (!packed) return c->status;
-  int64_t n = cov->shape[cov->ndim - 1];
   T *first = part(c, packed, 0, 0, n), *second = part(c, packed, n, n, n);
   if (!first || !second) return c->status;
   *mean_out = first;

@@ -25,7 +25,8 @@ typedef enum pni_lane_problem {
   PNI_LANE_DET_SIGN,
   PNI_LANE_TRIA, /* a [n, inner], inner >= n, becomes l with l l^T = a a^T, diagonal not negative */
   PNI_LANE_KINDS,
-  PNI_LANE_MATMUL = PNI_LANE_KINDS /* a [n, inner] times b [inner, k]; no finite check */
+  PNI_LANE_MATMUL = PNI_LANE_KINDS, /* a [n, inner] times b [inner, k]; no finite check */
+  PNI_LANE_SLOPE                    /* of a Cholesky factor a and its gradient b: that of the matrix; no check */
 } pni_lane_problem;
 
 /* What all matrices of a batch share. Strides in elements; out is row-major. */

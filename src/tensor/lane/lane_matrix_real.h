@@ -56,6 +56,22 @@ FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, MASK 
 
 /* ---- the problems ---- */
 
+/* b [n, k] becomes op(a)^-1 b with the reciprocals of the diagonal given. Element [i, j] of the triangle is
+ * a[i * si + j * sj]; lower: forwards, else backwards. */
+static __attribute__((noinline)) TARGET void NAME(substitute)(const VEC *a, int si, int sj, int lower,
+                                                              const VEC *inverse, VEC *b, int n, int k) {
+  for (int step = 0; step < n; step++) {
+    int i = lower ? step : n - 1 - step, from = lower ? 0 : i + 1, to = lower ? i : n;
+    const VEC *row = a + i * si;
+    VEC *x = b + i * k;
+    for (int c = 0; c < k; c++) {
+      VEC s = x[c];
+      for (int j = from; j < to; j++) s -= row[j * sj] * b[j * k + c];
+      x[c] = s * inverse[i];
+    }
+  }
+}
+
 FN void NAME(run_cholesky)(const pni_lane_matrix *s, VEC *m, int count, const void *const *a, void *const *out,
                            MASK *info) {
   int n = s->n;
@@ -149,23 +165,60 @@ FN void NAME(run_tria)(const pni_lane_matrix *s, VEC *m, int count, const void *
   NAME(deinterleave)(out, count, m, n * n);
 }
 
+/* The gradient of a from that of its factor L, b: L^-T S L^-1 / 2, S symmetric with the lower triangle of L^T b. */
+FN void NAME(run_slope)(const pni_lane_matrix *s, VEC *m, int count, const void *const *a, const void *const *b,
+                        void *const *out) {
+  int n = s->n;
+  VEC *x = m + n * n, *inverse = x + n * n;
+  NAME(interleave)(m, a, n, n, s->a_row, s->a_col);
+  NAME(interleave)(x, b, n, n, s->b_row, s->b_col);
+  for (int i = 0; i < n; i++) {
+    inverse[i] = 1 / m[i * n + i];
+    for (int j = 0; j <= i; j++) {
+      VEC sum = {0};
+      for (int k = i; k < n; k++) sum += m[k * n + i] * x[k * n + j];
+      x[i * n + j] = x[j * n + i] = sum;
+    }
+  }
+  NAME(substitute)(m, 1, n, 0, inverse, x, n, n);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < i; j++) {
+      VEC t = x[i * n + j];
+      x[i * n + j] = x[j * n + i];
+      x[j * n + i] = t;
+    }
+  NAME(substitute)(m, 1, n, 0, inverse, x, n, n);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j <= i; j++) x[i * n + j] = x[j * n + i] = x[i * n + j] * (REAL)0.5;
+  NAME(deinterleave)(out, count, x, n * n);
+}
+
+/* A matrix whose columns run along memory is read by columns: dst[i * *row + j * *col] takes element [i, j]. */
+FN void NAME(read_turned)(VEC *dst, const void *const *src, int rows, int cols, int64_t rs, int64_t cs, int *row,
+                          int *col) {
+  bool turned = rs == 1 && cs != 1;
+  *row = turned ? 1 : cols;
+  *col = turned ? rows : 1;
+  NAME(interleave)(dst, src, turned ? cols : rows, turned ? rows : cols, turned ? cs : rs, turned ? rs : cs);
+}
+
 FN void NAME(run_matmul)(const pni_lane_matrix *s, int count, const void *const *a, const void *const *b,
                          void *const *out) {
   VEC x[ORDER * ORDER], y[ORDER * ORDER], z[ORDER * ORDER];
-  int n = s->n, k = s->k, inner = s->inner;
-  NAME(interleave)(x, a, n, inner, s->a_row, s->a_col);
-  NAME(interleave)(y, b, inner, k, s->b_row, s->b_col);
+  int n = s->n, k = s->k, inner = s->inner, x_row, x_col, y_row, y_col;
+  NAME(read_turned)(x, a, n, inner, s->a_row, s->a_col, &x_row, &x_col);
+  NAME(read_turned)(y, b, inner, k, s->b_row, s->b_col, &y_row, &y_col);
   for (int i = 0; i < n; i++) {
-    const VEC *row = x + i * inner;
+    const VEC *row = x + i * x_row;
     int j = 0;
     for (; j + 4 <= k; j += 4) {
       VEC p = {0}, q = {0}, r = {0}, t = {0};
       for (int l = 0; l < inner; l++) {
-        const VEC *w = y + l * k + j, v = row[l];
+        const VEC *w = y + l * y_row + j * y_col, v = row[l * x_col];
         p += v * w[0];
-        q += v * w[1];
-        r += v * w[2];
-        t += v * w[3];
+        q += v * w[y_col];
+        r += v * w[2 * y_col];
+        t += v * w[3 * y_col];
       }
       VEC *to = z + i * k + j;
       to[0] = p;
@@ -175,7 +228,7 @@ FN void NAME(run_matmul)(const pni_lane_matrix *s, int count, const void *const 
     }
     for (; j < k; j++) {
       VEC p = {0};
-      for (int l = 0; l < inner; l++) p += row[l] * y[l * k + j];
+      for (int l = 0; l < inner; l++) p += row[l * x_col] * y[l * y_row + j * y_col];
       z[i * k + j] = p;
     }
   }
@@ -201,6 +254,8 @@ static TARGET void NAME(group)(const pni_lane_matrix *s, void *scratch, int coun
     NAME(run_tria)(s, scratch, count, a, out, &state);
   else if (s->kind == PNI_LANE_MATMUL)
     NAME(run_matmul)(s, count, a, b, out);
+  else if (s->kind == PNI_LANE_SLOPE)
+    NAME(run_slope)(s, scratch, count, a, b, out);
   else
     NAME(run_det)(s, scratch, count, a, out, &state, &alone);
   for (int l = 0; l < count; l++)

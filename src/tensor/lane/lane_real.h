@@ -1,6 +1,6 @@
 /*
 ** lane_real.h: what all interleaved kernels are made of: moving a group of matrices into vectors and back
-** (lane_move_real.h), checks, logarithms, Cholesky, substitution and rotations. Included with REAL, INTEGER (of the
+** (lane_move_real.h), checks, logarithms, Cholesky and rotations. Included with REAL, INTEGER (of the
 ** same size), F(name), NAME(name), TARGET and WIDTH, the lanes of the widest vector; lane_end.h takes the names back.
 ** Vectors are the compiler's own (GCC and Clang), so the text is the same for every processor. A lane whose matrix has
 ** failed goes on with harmless numbers.
@@ -93,21 +93,6 @@ FN void NAME(cholesky)(VEC *a, int n, VEC *inverse, MASK *info) {
       VEC *x = a + i * n, s = x[j];
       for (int k = 0; k < j; k++) s -= x[k] * row[k];
       x[j] = s * r;
-    }
-  }
-}
-
-/* b [n, k] becomes op(a)^-1 b with the reciprocals of the diagonal given. Element [i, j] of the triangle is
- * a[i * si + j * sj]; lower: forwards, else backwards. */
-FN void NAME(substitute)(const VEC *a, int si, int sj, int lower, const VEC *inverse, VEC *b, int n, int k) {
-  for (int step = 0; step < n; step++) {
-    int i = lower ? step : n - 1 - step, from = lower ? 0 : i + 1, to = lower ? i : n;
-    const VEC *row = a + i * si;
-    VEC *x = b + i * k;
-    for (int c = 0; c < k; c++) {
-      VEC s = x[c];
-      for (int j = from; j < to; j++) s -= row[j * sj] * b[j * k + c];
-      x[c] = s * inverse[i];
     }
   }
 }

@@ -35,7 +35,8 @@ typedef enum pni_short_rows_problem {
 } pni_short_rows_problem;
 
 /* Rows of n <= PNI_SHORT_ROWS_LONGEST elements; NULL what the kind has no use for. Elements of a row are `inner` apart,
- * 0 or 1 for adjacent ones: the tensors are [rows / inner, n, inner]. */
+ * 0 or 1 for adjacent ones: the tensors are [rows / inner, n, inner]. Adjacent ones of x may lie x_row from row to row;
+ * 0: n. */
 typedef struct pni_short_rows {
   pni_short_rows_problem kind;
   int n;
@@ -44,6 +45,7 @@ typedef struct pni_short_rows {
   const int64_t *index; /* [rows], 0 .. n - 1 */
   const void *g;        /* [rows] */
   void *out;
+  int64_t x_row;
 } pni_short_rows;
 
 /* Rows begin .. end - 1 at the level of the processor, or at `level` (lane_matrix.h) at most. */

@@ -30,7 +30,10 @@ OUTLINE void NAME(fetch)(const pni_short_rows *r, VEC *dst, const void *x, int64
     }
     return;
   }
-  for (int l = 0; l < LANES; l++) at[l] = (const REAL *)x + NAME(place_of)(r, row + (l < count ? l : 0));
+  for (int l = 0; l < LANES; l++) {
+    int64_t i = row + (l < count ? l : 0);
+    at[l] = (const REAL *)x + (r->x_row && x == r->x ? i * r->x_row : NAME(place_of)(r, i));
+  }
   if (r->inner <= 1)
     NAME(read_row)(dst, at, 0, n);
   else

@@ -91,12 +91,24 @@ static void multiply_part(const pni_product *j, const char *x, const char *y, ch
   pni_keep_subnormals(before);
 }
 
+/* out = x y + bias in one pass, or false. */
+static bool biased(const pni_product *j, const char *x, const char *y, char *out, int64_t at, int64_t m, int64_t n) {
+  bool is_float = j->dtype == PN_FLOAT32;
+  unsigned before = is_float ? pni_flush_subnormals() : 0;
+  bool done = pni_gemm_biased(is_float, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, (int)m, (int)n,
+                              (int)j->k, x, j->ldx, y, j->ldy, (const char *)j->bias + at * (is_float ? 4 : 8), out,
+                              (int)j->n);
+  if (is_float) pni_keep_subnormals(before);
+  return done;
+}
+
 /* out = x y for m rows and n columns, the first of which is `at`, of the whole result, whose rows are j->n apart. What
  * BLAS adds to is the bias instead of zeros; sums that take long are added up in parts. */
 static void gemm(const job *w, const char *x, const char *y, char *out, int64_t at, int64_t m, int64_t n) {
   const pni_product *j = w->p;
   double most = LONGEST / ((double)m * (double)n) + 1;
   int64_t part = most < (double)j->k ? (int64_t)most : j->k, size = j->dtype == PN_FLOAT64 ? 8 : 4;
+  if (j->bias && j->bias_step == 1 && part == j->k && biased(j, x, y, out, at, m, n)) return;
   if (j->bias) fill_bias(j, out, at, m, n);
   for (int64_t first = 0; first < j->k; first += part) {
     int64_t k = j->k - first < part ? j->k - first : part;

@@ -87,7 +87,11 @@ void pni_gemm_pack(bool is_float, int64_t n, int64_t k, const void *y, void *pac
 
 void pni_gemm_packed(bool is_float, int64_t m, int64_t n, int64_t k, const void *x, const void *packed, bool add,
                      void *out) {
-  pni_panel_product p = {.m = m, .n = n, .k = k, .x_row = k, .x_col = 1, .out_row = n, .x = x, .out = out, .add = add};
+  pni_panel_product p = {.m = m, .n = n, .k = k, .x_row = k, .x_col = 1, .out_row = n, .x = x, .out = out};
+  if (add) {
+    p.from = out;
+    p.from_row = n;
+  }
   p.packed = packed;
   own_kernels()[is_float](&p);
 }
@@ -106,9 +110,9 @@ const char *pn_context_advice(const pn_context *c) {
   return core ? texts[settled == OWN][strcmp(core, "SkylakeX") == 0] : "";
 }
 
-/* Takes a product unless it is none of ours. */
+/* Takes a product unless it is none of ours; bias: what is added to each row in the place of out, or NULL. */
 static bool take(int is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha,
-                 const void *x, int ldx, const void *y, int ldy, double beta, void *out, int ld) {
+                 const void *x, int ldx, const void *y, int ldy, double beta, const void *bias, void *out, int ld) {
   if (settled == BLAS_ALONE || k <= 0 || (alpha != 1 && alpha != -1) || (beta != 0 && beta != 1)) return false;
   bool tx = trans_x != CblasNoTrans, ty = trans_y != CblasNoTrans;
   if (settled == BY_TABLE && !pni_gemm_prefers_own(is_float, tx, ty, m, n, k)) return false;
@@ -118,7 +122,8 @@ static bool take(int is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y,
   p.x = x;
   p.y = y;
   p.out = out;
-  p.add = beta == 1;
+  p.from = bias ? bias : beta == 1 ? out : NULL;
+  p.from_row = bias ? 0 : ld;
   p.negative = alpha == -1;
   own_kernels()[is_float](&p);
   return true;
@@ -140,17 +145,24 @@ const char *pn_context_advice(const pn_context *c) { return (void)c, ""; }
 #endif
 
 #if PNI_CPU_X86
-#define TAKEN(is_float) take(is_float, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld)
+#define TAKEN(is_float, alpha, beta, bias)                                                                             \
+  take(is_float, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, bias, out, ld)
 #else
-#define TAKEN(is_float) false
+#define TAKEN(is_float, alpha, beta, bias) false
 #endif
+
+bool pni_gemm_biased(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k,
+                     const void *x, int ldx, const void *y, int ldy, const void *bias, void *out, int ld) {
+  return (void)is_float, (void)trans_x, (void)trans_y, (void)m, (void)n, (void)k, (void)x, (void)ldx, (void)y,
+         (void)ldy, (void)bias, (void)out, (void)ld, TAKEN(is_float, 1, 0, bias);
+}
 
 void pni_sgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, float alpha, const float *x,
                int ldx, const float *y, int ldy, float beta, float *out, int ld) {
-  if (!TAKEN(1)) cblas_sgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
+  if (!TAKEN(1, alpha, beta, NULL)) cblas_sgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
 }
 
 void pni_dgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha, const double *x,
                int ldx, const double *y, int ldy, double beta, double *out, int ld) {
-  if (!TAKEN(0)) cblas_dgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
+  if (!TAKEN(0, alpha, beta, NULL)) cblas_dgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
 }

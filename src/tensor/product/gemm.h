@@ -17,6 +17,9 @@ void pni_sgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, i
                int ldx, const float *y, int ldy, float beta, float *out, int ld);
 void pni_dgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha, const double *x,
                int ldx, const double *y, int ldy, double beta, double *out, int ld);
+/* out = x y + bias, of n elements, in each row, if that is one of our products; false: nothing was done. */
+bool pni_gemm_biased(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k,
+                     const void *x, int ldx, const void *y, int ldy, const void *bias, void *out, int ld);
 /* ---- products of few rows with a matrix that many of them share: our kernels at every level that has some, unless
  * PENUMBRA_PRODUCTS says blas, as BLAS would pack the matrix each time ---- */
 

@@ -9,13 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* out [m, n], row-major with rows out_row apart, = x [m, k] times y [k, n], or out + that, or out - that; strides in
+/* out [m, n], row-major with rows out_row apart, = x [m, k] times y [k, n], or from + that, or from - that; strides in
  * elements. */
 typedef struct pni_panel_product {
-  int64_t m, n, k, x_row, x_col, y_row, y_col, out_row;
-  const void *x, *y;
+  int64_t m, n, k, x_row, x_col, y_row, y_col, out_row, from_row;
+  const void *x, *y, *from; /* from [m, n]: what is added to, out itself or another, or NULL */
   void *out;
-  bool add, negative; /* the sum of products is added to out; it changes its sign */
+  bool negative;      /* the sum of products changes its sign */
   const void *packed; /* y as a pni_panel_pack_kernel left it, or NULL */
 } pni_panel_product;
 

@@ -1,7 +1,8 @@
 /*
 ** panel_product_real.h: the panel product of one element type and one instruction set, included with REAL, NAME,
 ** TARGET, BYTES of a vector, ROWS (at most 14) of a block, SPREAD(x), a vector of one number, and MADD(x, y, z),
-** x y + z rounded once.
+** x y + z rounded once; and, where parts of vectors are read and written as fast as whole ones, LOAD_SOME(p, mask) and
+** STORE_SOME(p, mask, x), bit i of the mask for place i.
 */
 
 #define FN      static inline __attribute__((always_inline)) TARGET
@@ -14,11 +15,19 @@ typedef REAL NAME(panel_vec) __attribute__((vector_size(BYTES), aligned(sizeof(R
 
 /* A block of rows of the result under one panel. */
 typedef struct {
-  const REAL *x, *panel;
+  const REAL *x, *panel, *from; /* from: NULL for 0 */
   REAL *out;
-  int64_t k, x_row, x_col, out_row;
-  bool add, negative;
+  int64_t k, x_row, x_col, out_row, from_row;
+  unsigned mask; /* of the last vector */
 } NAME(panel_block);
+
+#ifdef STORE_SOME
+#define LOAD(p)     (v + 1 < vectors ? *(const NAME(panel_vec) *)(p) : (NAME(panel_vec))LOAD_SOME(p, b->mask))
+#define STORE(p, x) (v + 1 < vectors ? (void)(*(NAME(panel_vec) *)(p) = (x)) : STORE_SOME(p, b->mask, x))
+#else
+#define LOAD(p)     (*(const NAME(panel_vec) *)(p))
+#define STORE(p, x) (*(NAME(panel_vec) *)(p) = (x))
+#endif
 
 FN void NAME(panel_tile)(const NAME(panel_block) * b, const int rows, const int vectors) {
   NAME(panel_vec) sum[ROWS][2];
@@ -33,16 +42,13 @@ FN void NAME(panel_tile)(const NAME(panel_block) * b, const int rows, const int 
       PNI_UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = MADD(a, row[v], sum[i][v]);
     }
   }
-#define EACH PNI_UNROLL for (int i = 0; i < rows; i++, out += b->out_row) PNI_UNROLL for (int v = 0; v < vectors; v++)
-#define OUT  (*(NAME(panel_vec) *)(out + v * LANES))
+  const REAL *from = b->from;
   REAL *out = b->out;
-  if (b->negative) EACH sum[i][v] = -sum[i][v];
-  out = b->out;
-  if (b->add) EACH sum[i][v] = OUT + sum[i][v];
-  out = b->out;
-  EACH OUT = sum[i][v];
-#undef EACH
-#undef OUT
+  if (from)
+    PNI_UNROLL for (int i = 0; i < rows; i++, from += b->from_row) PNI_UNROLL for (int v = 0; v < vectors; v++)
+      sum[i][v] = LOAD(from + v * LANES) + sum[i][v];
+  PNI_UNROLL for (int i = 0; i < rows; i++, out += b->out_row) PNI_UNROLL for (int v = 0; v < vectors; v++)
+    STORE(out + v * LANES, sum[i][v]);
 }
 
 #define TILE(rows)                                                                                                     \
@@ -74,8 +80,10 @@ static void (*const NAME(panel_tiles)[ROWS][2])(const NAME(panel_block) *) = {
 #endif
 };
 
-/* The panel becomes k rows of y, of n columns; the rest is 0. */
+/* The panel becomes k rows of y, or of -y, of n columns; the rest is 0. */
 TARGET static void NAME(panel_pack)(const pni_panel_product *p, const REAL *y, int64_t k, int64_t n, REAL *panel) {
+  REAL *const first = panel;
+  const int64_t size = k * COLUMNS;
   if (n < COLUMNS) memset(panel, 0, (size_t)(k * COLUMNS) * sizeof(REAL));
   if (p->y_col == 1 && n == COLUMNS)
     for (int64_t r = 0; r < k; r++, panel += COLUMNS, y += p->y_row)
@@ -95,21 +103,24 @@ TARGET static void NAME(panel_pack)(const pni_panel_product *p, const REAL *y, i
     for (; r < k; r++, panel += COLUMNS, y += p->y_row)
       for (int64_t c = 0; c < n; c++) panel[c] = y[c * p->y_col];
   }
+  for (int64_t i = 0; p->negative && i < size; i++) first[i] = -first[i];
 }
 
+#ifndef STORE_SOME
 /* A block whose columns are fewer than a panel's vectors: by way of a whole one. */
 TARGET static void NAME(panel_edge)(NAME(panel_block) b, int64_t rows, int64_t n) {
   REAL whole[ROWS * COLUMNS] __attribute__((aligned(64))), *out = b.out;
+  const REAL *from = b.from;
   int64_t out_row = b.out_row;
-  bool add = b.add;
   b.out = whole;
   b.out_row = COLUMNS;
-  b.add = false;
+  b.from = NULL;
   NAME(panel_tiles)[rows - 1][n > LANES](&b);
   for (int64_t i = 0; i < rows; i++)
     for (int64_t c = 0; c < n; c++)
-      out[i * out_row + c] = add ? out[i * out_row + c] + whole[i * COLUMNS + c] : whole[i * COLUMNS + c];
+      out[i * out_row + c] = from ? from[i * b.from_row + c] + whole[i * COLUMNS + c] : whole[i * COLUMNS + c];
 }
+#endif
 
 /* Sums longer than a panel are added up in equal parts: how long they are. */
 FN int64_t NAME(panel_depth)(int64_t k) {
@@ -130,22 +141,27 @@ TARGET static void NAME(panel_rows)(const pni_panel_product *p) {
         packed += k * COLUMNS;
       } else
         NAME(panel_pack)(p, (const REAL *)p->y + first * p->y_row + at * p->y_col, k, n, own);
+      const REAL *from = first ? p->out : p->from;
       NAME(panel_block)
-      b = {(const REAL *)p->x + first * p->x_col,
-           panel,
-           (REAL *)p->out + at,
-           k,
-           p->x_row,
-           p->x_col,
-           p->out_row,
-           p->add || first > 0,
-           p->negative};
+      b = {.x = (const REAL *)p->x + first * p->x_col,
+           .panel = panel,
+           .from = from ? from + at : NULL,
+           .out = (REAL *)p->out + at,
+           .k = k,
+           .x_row = p->x_row,
+           .x_col = p->x_col,
+           .out_row = p->out_row,
+           .from_row = first ? p->out_row : p->from_row,
+           .mask = ~0U >> (32 - ((n - 1) % LANES + 1))};
       for (int64_t i = 0; i < p->m; i += height, b.x += height * p->x_row, b.out += height * p->out_row) {
         int64_t rows = p->m - i < height ? p->m - i : height;
-        if (n == LANES || n == COLUMNS)
-          NAME(panel_tiles)[rows - 1][n > LANES](&b);
-        else
+#ifndef STORE_SOME
+        if (n != LANES && n != COLUMNS)
           NAME(panel_edge)(b, rows, n);
+        else
+#endif
+          NAME(panel_tiles)[rows - 1][n > LANES](&b);
+        if (from) b.from += height * b.from_row;
       }
     }
 }
@@ -158,6 +174,7 @@ TARGET static void NAME(panel_product)(const pni_panel_product *p) {
     some.m = p->m - at < TALLEST ? p->m - at : TALLEST;
     some.x = (const REAL *)p->x + at * p->x_row;
     some.out = (REAL *)p->out + at * p->out_row;
+    if (p->from) some.from = (const REAL *)p->from + at * p->from_row;
     NAME(panel_rows)(&some);
   }
 }
@@ -175,6 +192,10 @@ TARGET static void NAME(panel_pack_all)(const pni_panel_product *p, void *packed
 }
 
 #undef FN
+#undef LOAD
+#undef STORE
+#undef LOAD_SOME
+#undef STORE_SOME
 #undef LANES
 #undef COLUMNS
 #undef DEEPEST
