@@ -349,7 +349,8 @@ describe("completion", function()
     assert.same({ "floor" }, (complete "pn.nuts(model, { draws = math.fl")) -- a value
     assert.same({ "target_accept" }, (complete "-- {'\"\npn.nuts{ ta"))
     assert.same({ "target_accept" }, (complete "--[[ {\n ]] f([=[ { ]=]) pn.nuts{ ta"))
-    for _, comment in ipairs { "-- pn.nuts{ ta", "pn.nuts{ -- ta", "pn.nuts{ draws = 3, --[[ ta", "pn.nuts{ data = -- ta" } do
+    for _, comment in ipairs { "-- pn.nuts{ ta", "pn.nuts{ -- ta", "pn.nuts{ draws = 3, --[[ ta",
+      "pn.nuts{ data = -- ta" } do
       assert.same({ "table" }, (complete(comment))) -- as any name
     end
     env.fit = pn.svi(pn.model(function(m) m:sample("a", pn.dist.normal(0, 1)) end), "mean_field", { steps = 2 })

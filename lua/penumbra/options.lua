@@ -244,7 +244,7 @@ local checked = {number = true, string = true, boolean = true, ["function"] = tr
 --- whose values are defaults or the markers above. Returns a new table with every default filled in.
 --- A default of number, string, boolean, function or table type asks for a value of that type; where
 --- the default is `false`, any type is accepted. Raises at the script's line: an unknown key (naming
---- the nearest), a missing required one, a wrong type, a string that is no choice.
+--- the nearest), a missing required one, a wrong type, NaN for a number, a string that is no choice.
 function options.check(where, given, known)
   if given == nil then given = {} end
   if type(given) ~= "table" then

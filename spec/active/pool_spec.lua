@@ -343,6 +343,13 @@ describe("models", function()
     local wrong = active.predictor { classes = 2, probabilities = function(x) return x end }
     assert.matches("^predict: the model's probabilities must give floats %[120, 2%], got float64 %[120, 3%]",
       message_of(wrong.predict, wrong, pn.zeros { 120, 3 }))
+    for _, got in ipairs { pn.zeros { 2, 5 }, pn.zeros { 3 } } do
+      wrong = active.predictor { classes = 2, probabilities = function(x) return x end,
+        features = function() return got end }
+      local shape = table.concat(got:shape(), ", ")
+      assert.matches("^features: the model's features must give %[3, D%], got %[" .. shape .. "%]",
+        message_of(wrong.features, wrong, pn.zeros { 3, 2 }))
+    end
   end)
 end)
 

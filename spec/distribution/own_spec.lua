@@ -255,6 +255,12 @@ describe("a distribution of a script among others", function()
       near(mine:sample({ 40000 }, pn.generator(1)):mean(), row:mean(), 0.02)
       near(mine:expand { 4, 2 }:log_prob(pn.ones { 4, 2 }), row:expand { 4, 2 }:log_prob(pn.ones { 4, 2 }))
     end
+    -- what all components share has no axis of theirs, or one of size 1
+    near(dist.mixture({ 0.3, 0.7 }, normal({ 0, 3 }, 0.8)):log_prob(x),
+      dist.mixture({ 0.3, 0.7 }, dist.normal(pn.tensor { 0, 3 }, 0.8)):log_prob(x))
+    local loc, scale = pn.tensor { { 0, 3 }, { 1, -1 } }, pn.tensor { { 0.8 }, { 2 } }
+    near(dist.mixture({ 0.3, 0.7 }, normal(loc, scale)):log_prob(pn.ones { 4, 2 }),
+      dist.mixture({ 0.3, 0.7 }, dist.normal(loc, scale)):log_prob(pn.ones { 4, 2 }))
     local positive = pn.rand { 5, 2 } + 0.1
     local mine = dist.transformed(normal({ 0, 1 }, 0.5), dist.bijector.exp())
     near(mine:log_prob(positive), dist.log_normal(pn.tensor { 0, 1 }, 0.5):log_prob(positive))

@@ -155,6 +155,16 @@ describe("a comparison", function()
     bad.warning = "Pareto"
     assert.same({ "bad: Pareto" }, pn.compare({ good = formula_model(1):loo(), bad = bad }).warnings)
     assert.matches(" +p +weight +pseudo_bma +waic\ngood", tostring(c))
+    local widths, apart = {}, 0
+    for line in tostring(c):gmatch "[^\n]+" do
+      if not line:find "^warning" then widths[#widths + 1] = #line end
+      apart = math.max(apart, #(line:match "%S(  +)waic$" or ""))
+    end
+    assert.equal(#c + 1, #widths)
+    for _, width in ipairs(widths) do assert.equal(widths[1], width) end
+    local longest = 0
+    for _, row in ipairs(c) do longest = math.max(longest, #("%.2f"):format(row.waic)) end
+    assert.equal(math.max(longest, 4) + 2 - 4, apart) -- columns end together, two blanks before the widest
   end)
 end)
 

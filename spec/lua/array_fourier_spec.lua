@@ -99,6 +99,8 @@ describe("Fourier transforms", function()
     refused("irfft: n must be 2 m - 2 or 2 m - 1 and above 0, m = 4 on axis 2, got 9", pn.irfft, z, 2, 9)
     refused("above 0, m = 1 on axis 1, got 0", pn.irfft, pn.ones { 1, 2 })
     refused("fftfreq: n must be a whole number from 1, got 0", pn.fftfreq, 0)
-    refused("rfftfreq: spacing must be positive, got -1", pn.rfftfreq, 4, -1)
+    for _, spacing in ipairs { -1, 0, math.huge } do
+      refused("rfftfreq: spacing must be positive, got " .. tostring(spacing), pn.rfftfreq, 4, spacing)
+    end
   end)
 end)

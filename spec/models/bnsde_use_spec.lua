@@ -229,6 +229,17 @@ describe("fit", function()
   end)
 
   -- One Euler step of h' = w h + b from 0: y = b dt + N(0, s^2), whatever w; of b ~ N(0, 1) the posterior is normal.
+  it("by sgld takes steps that fall as the 0.55th power, from a tenth of all of them on", function()
+    local function state(o)
+      local m = hybrid()
+      o.data, o.objective, o.epochs, o.batch_size, o.seed = data(4, 4), "sgld", 6, 2, 1
+      m:fit(o)
+      return m:state()
+    end
+    same_bits(state {}, state { schedule = function(step) return 1e-5 * (1 + 10 * step / 12) ^ -0.55 end })
+    same_bits(state { lr = 1e-4 }, state { schedule = function(step) return 1e-4 * (1 + 10 * step / 12) ^ -0.55 end })
+  end)
+
   it("by sgld draws from the posterior of the weights, and moves what has no prior by the gradient alone", function()
     pn.seed(5)
     local N, dt, s = 6, 2, 5 -- the data say as much as the prior

@@ -35,10 +35,16 @@ end
 
 -- ---- which functions a spec enters ----
 
+-- A folder for a copy of lua/penumbra, with the manual beside it, as in a checkout.
+local function checkout(here)
+  os.execute(("mkdir -p '%s/lua' && ln -sfn '%s/examples' '%s/examples'"):format(here, root, here))
+  return ("%s/lua/?.lua;%s/lua/?/init.lua;"):format(here, here)
+end
+
 -- A copy of lua/penumbra whose functions tell that they are entered.
 local function instrument()
   for _, path in ipairs(lines "find lua/penumbra -name '*.lua'") do
-    local to = room .. "/instrumented/" .. path:gsub("^lua/", "")
+    local to = room .. "/instrumented/" .. path
     os.execute(("mkdir -p '%s'"):format(to:match "^(.*)/"))
     local file <close> = assert(io.open(to, "w"))
     file:write(faults.instrumented(read(path), (path:gsub("^lua/", ""))))
@@ -47,6 +53,7 @@ end
 
 local function cover(parts)
   os.execute("mkdir -p " .. room .. "/cover")
+  local first = checkout(room .. "/instrumented")
   instrument()
   for _, spec in ipairs(lines "find spec -name '*_spec.lua' | LC_ALL=C sort") do
     local wanted = #parts == 0
@@ -54,7 +61,7 @@ local function cover(parts)
     local path = room .. "/cover/" .. spec:gsub("/", ".")
     if wanted and not read(path) then
       local passed, seconds = busted(spec, ("LUA_INIT=@%s/spec/mutants/cover.lua COVERED=%s.part"):format(root, path),
-        ("%s/instrumented/?.lua;%s/instrumented/?/init.lua;"):format(room, room), 3000)
+        first, 3000)
       local list = passed and read(path .. ".part")
       os.remove(path .. ".part")
       if list then
@@ -118,7 +125,7 @@ local function verdict(fault, specs, budget)
   if not text then return nil end
   -- (help finds the module of a function by the last part of its path: "penumbra" stands there once)
   local here = ("%s/try.%s.%d"):format(room, fault.file:gsub("^lua/penumbra/", ""):gsub("/", "."), fault.from)
-  local path = here .. "/" .. fault.file:gsub("^lua/", "")
+  local first, path = checkout(here), here .. "/" .. fault.file
   os.execute(("mkdir -p '%s'"):format(path:match "^(.*)/"))
   local file <close> = assert(io.open(path, "w"))
   file:write(text)
@@ -129,8 +136,8 @@ local function verdict(fault, specs, budget)
     if spent > budget then break end
     spent = spent + entry.seconds
     local function passes()
-      return (busted(entry.spec, ("LUA_INIT=@%s/spec/mutants/in_force.lua IN_FORCE=%s"):format(root, mark),
-        ("%s/?.lua;%s/?/init.lua;"):format(here, here), 30 + 8 * entry.seconds))
+      return (busted(entry.spec, ("LUA_INIT=@%s/spec/mutants/in_force.lua IN_FORCE=%s"):format(root, mark), first,
+        30 + 8 * entry.seconds))
     end
     if not passes() and not passes() then -- twice, so that nothing else is taken for it
       status, by = "killed", entry.spec

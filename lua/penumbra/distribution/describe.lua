@@ -36,7 +36,7 @@ local function render(node, indent, width)
   local lines, inner = { node.open }, indent .. "  "
   for i, item in ipairs(node.items) do
     local label = item.label or ""
-    lines[i + 1] = inner .. label .. render(item.node, inner, width - #label - 1) .. (i < #flat and "," or "")
+    lines[i + 1] = inner .. label .. render(item.node, inner, width - 1) .. (i < #flat and "," or "")
   end
   lines[#lines + 1] = indent .. node.close
   return table.concat(lines, "\n")

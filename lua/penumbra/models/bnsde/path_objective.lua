@@ -36,7 +36,7 @@ function path_objective.emission(self, h)
   if self.decoder then
     return self.decoder(h)
   end
-  return self.latent > self.size and h:slice(-1, 1, self.size) or h
+  return h:slice(-1, 1, self.size)
 end
 
 --- log_likelihood(model, states, y, observed): log p of each number, summed over the last axis and what was observed.
