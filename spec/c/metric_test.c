@@ -320,7 +320,7 @@ static void directions(void) {
 }
 
 /* What a low-rank estimate finds, by plain loops: with rows y of two thirds of the last 256 draws, in units of the
- * scale, and z of their scores, A = (sum y y^T + ...) / count + ridge and B likewise have u^T A u = l^2 u^T B u for each
+ * scale, and z of their scores, A = sum y y^T / count + ridge and B likewise have u^T A u = l^2 u^T B u for each
  * direction u of stretch l; without scores A u = l u. In all coordinates and in the span of few rows. */
 static void low_rank_by_loops(int n, int draws, int estimator) {
   enum { DRAWS = 300 };
