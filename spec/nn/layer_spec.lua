@@ -446,7 +446,7 @@ describe("initialiser", function()
     pn.seed(3)
     for _, init in ipairs { "lecun", "he", "xavier" } do
       local o = { init = init }
-      for _, case in ipairs {
+      for _, row in ipairs {
         { nn.linear(30, 90, o), 30, 90 },
         { nn.bayes_linear(30, 90, o), 30, 90 },
         { nn.conv2d(8, 60, { kernel = { 3, 5 }, groups = 2, init = init }), 4 * 15, 30 * 15 },
@@ -454,7 +454,7 @@ describe("initialiser", function()
         { nn.bilinear(6, 7, 50, o), 6 * 7, 50 },
         { nn.highway(50, o), 50, 50 },
       } do
-        local layer, into, out = table.unpack(case)
+        local layer, into, out = table.unpack(row)
         local weight = layer:parameters()[1]:detach()
         local want = init == "lecun" and 1 / into or init == "he" and 2 / into or 2 / (into + out)
         local limit = 6 * math.sqrt(2 / weight:numel()) -- of a variance of normal numbers
