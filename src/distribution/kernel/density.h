@@ -28,8 +28,8 @@ bool pni_dirichlet_fits(const pn_tensor *a);
 pn_tensor *pni_label_log_mass(pn_context *c, pn_tensor *logits, pn_tensor *label);
 pn_tensor *pni_one_hot_log_mass(pn_context *c, pn_tensor *logits, pn_tensor *w);
 
-/* mahalanobis.c: |L^-1 (x - m)|^2 of vectors [..., n], m NULL for 0, of L's type, under one triangle L [n, n] that
- * fits; inf, or NaN, and no gradient where x - m is not finite. Scoped. */
+/* mahalanobis.c: |L^-1 (x - m)|^2 of vectors [..., n], m NULL for 0, under one triangle L [n, n]; inf, or NaN, and no
+ * gradient where x - m is not finite. NULL with no failure for batches of triangles and large n. Scoped. */
 pn_tensor *pni_distance_from(pn_context *c, pn_tensor *l, pn_tensor *x, pn_tensor *m);
 /* Is l one such triangle? */
 bool pni_distance_fits(const pn_tensor *l);
