@@ -162,6 +162,8 @@ int main(int argc, char **argv) {
     CHECK_INT(ask(argv[0], "blas", NULL) & 21, 0);
     CHECK_INT(ask(argv[0], "ours", NULL) & 20, 4);
     if (strstr(name, "OpenBLAS")) {
+      int major, minor, end = 0; /* the release and its kernels */
+      CHECK(sscanf(name, "OpenBLAS %d.%d%*[^ (] (%*[^)])%n", &major, &minor, &end) == 2 && end && !name[end]);
       CHECK_INT(ask(argv[0], NULL, "Prescott"), 3); /* kernels of 2004: ours, and what to do about the rest */
       CHECK_INT(ask(argv[0], "blas", "Prescott"), 2);
       CHECK_INT(ask(argv[0], NULL, pni_cpu_level() == PNI_CPU_AVX512 ? "SkylakeX" : "Haswell"), 0);

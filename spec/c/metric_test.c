@@ -320,7 +320,7 @@ static void directions(void) {
 }
 
 /* What a low-rank estimate finds, by plain loops: with rows y of two thirds of the last 256 draws, in units of the
- * scale, and z of their scores, A = (sum y y^T + ...) / count + ridge and B likewise have u^T A u = l^2 u^T B u for each
+ * scale, and z of their scores, A = sum y y^T / count + ridge and B likewise have u^T A u = l^2 u^T B u for each
  * direction u of stretch l; without scores A u = l u. In all coordinates and in the span of few rows. */
 static void low_rank_by_loops(int n, int draws, int estimator) {
   enum { DRAWS = 300 };
@@ -349,7 +349,7 @@ static void low_rank_by_loops(int n, int draws, int estimator) {
   }
   int64_t rows = (scores ? 2 : 1) * train, order = n <= rows ? n : rows;
   double few = train > order + 1 ? 1e-3 : 1, ridge = scores ? (few < 1 ? 1e-11 : 1. / train) : few * 5 / (train + 5);
-  CHECK(n == 1 ? r.m.rank == 0 : r.m.rank >= 1);
+  CHECK(n == 1 ? r.m.rank == 0 : r.m.rank >= (draws >= 24)); /* fewer may show none */
   for (int64_t d = 0; d < r.m.rank; d++) {
     const double *u = r.m.direction + d * n, l = r.m.stretch[d];
     double length = 0, uau = 0, ubu = 0;
@@ -374,6 +374,46 @@ static void low_rank_by_loops(int n, int draws, int estimator) {
     }
     if (scores) CHECK_NEAR(uau / ubu, l * l, 1e-6);
   }
+  rig_close(&r);
+}
+
+/* A dense M^-1 = G in units of the scale: G B G = A, both with the ridge that few draws need. */
+static void dense_by_loops(int n, int draws) {
+  enum { N = 6, DRAWS = 40 };
+  double x[DRAWS][N], a[DRAWS][N], mean[2][N] = {{0}}, square[2][N] = {{0}}, s[N], m[2][N][N], g[N][N], inverse[N * N];
+  law by = make_law(n, 0.1, 3, 20);
+  rig r;
+  rig_open(&r, n, PN_METRIC_DENSE, PN_ESTIMATOR_FISHER, draws);
+  for (int k = 0; k < draws; k++) {
+    draw(&by, x[k], a[k]);
+    for (int i = 0; i < n; i++) mean[0][i] += x[k][i] / draws, mean[1][i] += a[k][i] / draws;
+    pni_window_add(&r.w, x[k], a[k]);
+  }
+  estimate(&r);
+  pni_metric_matrix(&r.m, inverse);
+  for (int k = 0; k < draws; k++)
+    for (int i = 0; i < n; i++) {
+      square[0][i] += (x[k][i] -= mean[0][i]) * x[k][i];
+      square[1][i] += (a[k][i] -= mean[1][i]) * a[k][i];
+    }
+  for (int i = 0; i < n; i++) s[i] = pow(square[0][i] / square[1][i], 0.25);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) {
+      double ridge = draws > n + 1 ? 1e-11 : 1. / draws;
+      m[0][i][j] = m[1][i][j] = i == j ? ridge : 0;
+      for (int k = 0; k < draws; k++) {
+        m[0][i][j] += x[k][i] / s[i] * x[k][j] / s[j] / draws;
+        m[1][i][j] += a[k][i] * s[i] * a[k][j] * s[j] / draws;
+      }
+      g[i][j] = inverse[i * n + j] / s[i] / s[j];
+    }
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) {
+      double sum = 0;
+      for (int k = 0; k < n; k++)
+        for (int l = 0; l < n; l++) sum += g[i][k] * m[1][k][l] * g[l][j];
+      CHECK(fabs(sum - m[0][i][j]) < 1e-6 * (1 + fabs(m[0][i][i]) + fabs(m[0][j][j])));
+    }
   rig_close(&r);
 }
 
@@ -463,6 +503,9 @@ int main(void) {
   far_out();
   momenta();
   directions();
+  for (int n = 1; n <= 6; n++)
+    for (int draws = n > 2 ? n - 1 : 2; draws <= n + 4; draws++) dense_by_loops(n, draws);
+  dense_by_loops(5, 40);
   static const int sizes[][2] = {{1, 30}, {2, 12}, {6, 60}, {6, 300}, {40, 24}, {20, 30}, {21, 30}, {19, 30}, {18, 30}};
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     for (int which = 0; which < 2; which++)

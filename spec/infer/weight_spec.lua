@@ -38,13 +38,14 @@ describe("a stream of weights", function()
     for draws, dtype in pairs { [1] = "float64", [6] = "float32", [27] = "float64", [98] = "float32" } do
       local w = (pn.randn { draws, 2 } * 3):to(dtype)
       if draws > 6 then
-        w = pn.concatenate({ w:slice(1, 1, draws - 3), w:slice(1, 4, 5), pn.full({ 1, 2 }, -math.huge, { dtype = dtype }) }, 1)
+        local none = pn.full({ 1, 2 }, -math.huge, { dtype = dtype })
+        w = pn.concatenate({ w:slice(1, 1, draws - 3), w:slice(1, 4, 5), none }, 1)
       end
       local s = infer.stream { draws = draws + 3 }
       for n = 1, draws do
         s:add(w:slice(1, n, n))
-        local far, share = w:slice(1, 1, n):to "float64", nil
-        share = (far - far:max(1, true)):exp()
+        local far = w:slice(1, 1, n):to "float64"
+        local share = (far - far:max(1, true)):exp()
         close(s:log_mean(), far:logsumexp(1) - math.log(n), 1e-12)
         close(s:effective_sample_size(), share:sum(1):square() / share:square():sum(1), 1e-9)
         if n > 1 then

@@ -442,6 +442,27 @@ describe("initialiser", function()
     end
   end
 
+  it("scales by how many numbers a layer adds up, and gives", function()
+    pn.seed(3)
+    for _, init in ipairs { "lecun", "he", "xavier" } do
+      local o = { init = init }
+      for _, row in ipairs {
+        { nn.linear(30, 90, o), 30, 90 },
+        { nn.bayes_linear(30, 90, o), 30, 90 },
+        { nn.conv2d(8, 60, { kernel = { 3, 5 }, groups = 2, init = init }), 4 * 15, 30 * 15 },
+        { nn.conv1d(12, 80, { kernel = 3, init = init }), 12 * 3, 80 * 3 },
+        { nn.bilinear(6, 7, 50, o), 6 * 7, 50 },
+        { nn.highway(50, o), 50, 50 },
+      } do
+        local layer, into, out = table.unpack(row)
+        local weight = layer:parameters()[1]:detach()
+        local want = init == "lecun" and 1 / into or init == "he" and 2 / into or 2 / (into + out)
+        local limit = 6 * math.sqrt(2 / weight:numel()) -- of a variance of normal numbers
+        assert(math.abs(weight:square():mean():item() / want - 1) < limit, init .. ", " .. tostring(layer))
+      end
+    end
+  end)
+
   it("orthogonal gives orthonormal rows or columns, whichever are fewer, times the gain", function()
     for _, shape in ipairs { { 5, 3 }, { 3, 5 }, { 4, 2, 3, 3 }, { 4, 4 }, { 7 } } do
       local height = #shape > 1 and shape[1] or 1

@@ -45,7 +45,7 @@ pn_population *pn_population_new(pn_context *c, const pn_plan *plan) {
   q->c = c;
   pni_object_born(c);
   if (check_plan(c, plan, q) == PN_OK) {
-    q->workers = c->num_threads > 1 ? c->num_threads : 1;
+    q->workers = c->num_threads;
     q->worker = pni_calloc_array(c, q->workers, sizeof *q->worker);
     for (int k = 0; q->worker && k < q->workers; k++)
       if (open_worker(c, plan, &q->worker[k])) break;

@@ -107,7 +107,7 @@ static pn_status open_child(C *c, const pni_sde *o, pni_sde_worker *w) {
 
 /* As many as threads, of which none is idle. */
 static pn_status open_workers(C *c, pni_sde *o) {
-  int n = c->num_threads > 1 ? c->num_threads : 1;
+  int n = c->num_threads;
   if (n > o->chunks) n = (int)o->chunks;
   if (o->worker && o->workers == n) return PN_OK;
   close_workers(o);

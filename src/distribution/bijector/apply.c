@@ -131,7 +131,7 @@ pn_tensor *pn_bijector_log_abs_det(pn_context *c, pn_bijector *b, pn_tensor *x) 
 pn_tensor *pni_bijector_with_log_det(pn_context *c, pn_bijector *b, pn_tensor *t, bool forward, int extra,
                                      pn_tensor **log_det) {
   *log_det = NULL;
-  if (!b || !t || pni_failed(c) || check(c, b, forward ? "forward" : "inverse", t, forward)) return NULL;
+  if (pni_failed(c) || check(c, b, forward ? "forward" : "inverse", t, forward)) return NULL;
   pn_tensor *(*both)(pn_context *, pn_bijector *, pn_tensor *, pn_tensor **) =
       forward ? b->kind->forward_with : b->kind->inverse_with;
   pn_tensor *other = recall(c, b, t, forward), *own = NULL;

@@ -10,8 +10,8 @@
 
 enum { MOST = 16 }; /* sources: all of their subsets may be gone through */
 
-/* Divergences from the prior up to this are the rounding of a belief that is the prior. */
-static const double nothing = 1e-12;
+/* Twice divergences from the prior up to this are the rounding of a belief that is the prior. */
+static const double nothing = 2e-12;
 
 static double prior_mean(const pn_beliefs *b, int i) { return b->prior_mean ? b->prior_mean[i] : 0; }
 static double prior_scale(const pn_beliefs *b, int i) { return b->prior_scale ? b->prior_scale[i] : 1; }
@@ -150,7 +150,7 @@ static void conflicts(const pn_beliefs *b, const pn_fused *f, unsigned *bad) {
   divergences(b, c, moved);
   for (int m = 0; m < b->sources; m++)
     for (int n = 0; n < b->sources; n++) {
-      bool both = m != n && there(b, m) && there(b, n) && moved[n] > 2 * nothing;
+      bool both = m != n && there(b, m) && there(b, n) && moved[n] > nothing;
       c[m][n] = both ? c[m][n] / moved[n] : 0;
     }
   for (int m = 0; m < b->sources; m++) {

@@ -136,7 +136,7 @@ bool pni_distance_fits(const T *l) {
 }
 
 T *pni_distance_from(C *c, T *l, T *x, T *m) {
-  if (!x || !pni_distance_fits(l) || x->dtype != l->dtype || (m && m->dtype != l->dtype)) return NULL;
+  if (!x || !pni_distance_fits(l)) return NULL;
   int64_t n = l->shape[0], rows = 1;
   pni_spec both;
   if (m && pni_broadcast(c, "distance", x, m, &both)) return NULL;
