@@ -69,6 +69,7 @@ end
 functions["math.max"] = {{many(1, 1 << 17)}}
 functions["math.min"] = functions["math.max"]
 
+local whole = rawget(_G, "soak") == 1 -- under `make soak`: all, otherwise parts in turns
 local cases = {}
 rawset(_G, "cases", cases)
 local function add(name, run) cases[#cases + 1] = {name = name, run = run} end
@@ -91,18 +92,24 @@ local function enter(name, f, arguments)
   end)
 end
 
--- As what closes variables, where no instruction lies between two calls: while an error is on its way, and after.
+-- As what closes variables, where no instruction lies between two calls: while an error is on its way, and after, each
+-- for every other function.
+local function close_after(cause, name, f)
+  add(("__close = %s after %s"):format(name, cause), function()
+    local meta = getmetatable ""
+    meta.__close = f
+    local function nest(n)
+      local _ <close> = n % 2 == 0 and text or spaces
+      if n > 1 then nest(n - 1) elseif cause == "an error" then error(2) else while true do end end
+    end
+    pcall(nest, 2000)
+  end)
+end
+local closers = 0
 local function close_with(name, f)
-  for _, cause in ipairs {"an error", "the limit"} do
-    add(("__close = %s after %s"):format(name, cause), function()
-      local meta = getmetatable ""
-      meta.__close = f
-      local function nest(n)
-        local _ <close> = n % 2 == 0 and text or spaces
-        if n > 1 then nest(n - 1) elseif cause == "an error" then error(2) else while true do end end
-      end
-      pcall(nest, 2000)
-    end)
+  closers = closers + 1
+  for k, cause in ipairs {"an error", "the limit"} do
+    if whole or (k + closers) % 2 == 0 then close_after(cause, name, f) end
   end
 end
 
@@ -294,9 +301,8 @@ for name, parts in pairs(long) do
   cases[#cases].prepare = parts[1]
 end
 
--- Every function and method of the core on large tensors, strings and lists: each on a fifth of them, in turns; on all
--- under `make soak`.
-local whole = rawget(_G, "soak") == 1
+-- Every function and method of the core on large tensors, strings and lists: each on one of the first, and every third
+-- on a matrix and one of the second.
 local turn = 0
 local N = 1 << 20
 local numbers = pn.linspace(0.01, 0.99, N)
@@ -329,10 +335,10 @@ local function large_inputs(prefix, t)
       end
       turn = turn + 1
       for i, a in ipairs(first) do
-        if whole or (i + turn) % 5 == 0 then enter_one("input ", i, a) end
+        if whole or (i + turn) % #first == 0 then enter_one("input ", i, a) end
       end
       for i, b in ipairs(second) do
-        if whole or (i + turn) % 5 == 0 then enter_one("a matrix and input ", i, first[2], b) end
+        if whole or (i + turn) % (3 * #second) == 0 then enter_one("a matrix and input ", i, first[2], b) end
       end
     end
   end
@@ -348,7 +354,7 @@ local inputs = table.pack()
 rawset(_G, "prepare", function(k)
   inputs = table.pack()
   if cases[k].prepare then collectgarbage() end
-  rawset(_G, "limit", cases[k].prepare and 0.05 or 0.015) -- seconds: long enough to come to the loop
+  rawset(_G, "limit", (cases[k].prepare and 0.05 or 0.015) * (whole and 1 or 2 / 3)) -- seconds: enough for the loop
   if cases[k].prepare then inputs = table.pack(cases[k].prepare()) end
 end)
 rawset(_G, "run", function(k) cases[k].run(table.unpack(inputs, 1, inputs.n)) end)

@@ -117,12 +117,10 @@ static void attack(const row *r, uint64_t most) {
   pn_runtime *rt = fresh(&n, r->want == PN_TIME ? 0.5 : r->want == PN_OK ? 200 : 20, steps);
   if (!rt) return;
   CHECK_INT(pn_runtime_set_number(rt, "part", soak ? 1 : 2), PN_OK);
-  CHECK_INT(
-      run(rt,
-          "part = part // 1 | 0 function answer() return 42 end keep = {} pn = require 'penumbra' "
-          "local parts = {pn.nn, pn.dist, pn.optim} "
-          "for k in pairs(_G) do keep[k] = true end"),
-      PN_OK);
+  CHECK_INT(run(rt, "part = part // 1 | 0 function answer() return 42 end keep = {} pn = require 'penumbra' "
+                    "local parts = {pn.nn, pn.dist, pn.optim} "
+                    "for k in pairs(_G) do keep[k] = true end"),
+            PN_OK);
   CHECK_INT(run(rt, clean), PN_OK);
   size_t before = pn_runtime_memory(rt, NULL);
   double start = now();

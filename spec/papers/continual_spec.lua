@@ -24,7 +24,7 @@ describe("the claim of continual/", function()
   end)
 
   it("prior_init.lua", function()
-    local s = script.run "continual/prior_init.lua --quick --out OUT --networks 30"
+    local s = script.run "continual/prior_init.lua --quick --out OUT --networks 12"
     local n = s.option.networks
     for name, f in pairs(s.found) do
       -- in the first layer the variance is 1 for every activation, under the prior and at the start, with a bias too
