@@ -393,8 +393,10 @@ static void dense_by_loops(int n, int draws) {
   pni_metric_matrix(&r.m, inverse);
   for (int k = 0; k < draws; k++)
     for (int i = 0; i < n; i++) {
-      square[0][i] += (x[k][i] -= mean[0][i]) * x[k][i];
-      square[1][i] += (a[k][i] -= mean[1][i]) * a[k][i];
+      x[k][i] -= mean[0][i];
+      a[k][i] -= mean[1][i];
+      square[0][i] += x[k][i] * x[k][i];
+      square[1][i] += a[k][i] * a[k][i];
     }
   for (int i = 0; i < n; i++) s[i] = pow(square[0][i] / square[1][i], 0.25);
   for (int i = 0; i < n; i++)

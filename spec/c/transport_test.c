@@ -56,7 +56,7 @@ static void solve(pn_context *c, int64_t n, int64_t m, int64_t masses, const pni
   draw_masses(n, m, masses, a, b);
   CHECK(pni_transport_solve(&watch, &p, a, b));
   check_solution(&p, a, b);
-  for (int k = 0; k < GUARD; k++) CHECK((unsigned char)memory[room + k] == 0xE7);
+  for (int k = 0; k < GUARD; k++) CHECK((unsigned char)memory[room + (size_t)k] == 0xE7);
   free(memory);
 }
 
