@@ -102,7 +102,8 @@ describe("the command", function()
     local blas = core.blas():gsub(" %(%w+%)$", "") -- which kernels: the command may choose better ones
     assert.truthy(out:find(("Penumbra %s, Lua 5.4."):format(core.version), 1, true))
     assert.truthy(out:find(", " .. blas, 1, true))
-    assert.truthy(out:find "vectors\n$")
+    local older = "OpenBLAS runs kernels for older processors" -- a choice of kernels that was forced is told of
+    assert.truthy(out:find "vectors\n$" or out:find("vectors\n" .. older .. "[^\n]*\n$"))
     code, out = run "--help"
     assert.equal(0, code)
     for _, word in ipairs { "-e ", "-i ", "--seed", "--threads", "--dtype", "--version", "--help" } do
