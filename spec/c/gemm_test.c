@@ -44,7 +44,8 @@ static double uniform(void) {
     for (int64_t i = 0; i < nx; i++) x[i] = (REAL)uniform();                                                           \
     for (int64_t i = 0; i < ny; i++) y[i] = (REAL)uniform();                                                           \
     for (int64_t i = 0; i < no; i++) out[i] = before[i] = q->add || i % lo >= q->n ? (REAL)uniform() : (REAL)NAN;      \
-    pni_panel_product p = {.m = q->m, .n = q->n, .k = q->k, .x_row = q->turned_x ? 1 : lx, .x = x, .y = y, .out = out};\
+    pni_panel_product p = {                                                                                            \
+        .m = q->m, .n = q->n, .k = q->k, .x_row = q->turned_x ? 1 : lx, .x = x, .y = y, .out = out};                   \
     p.x_col = q->turned_x ? lx : 1;                                                                                    \
     p.y_row = q->turned_y ? 1 : ly;                                                                                    \
     p.y_col = q->turned_y ? ly : 1;                                                                                    \

@@ -212,8 +212,7 @@ static void identities(C *c, pn_dtype dtype, int64_t n, double tolerance) {
                    PN_OK);
       T *in[] = {g, u->mean, u->cov, u->a, u->b, u->q, u->y, u->c, u->d, u->r, like};
       grads[k] = pn_zeros(c, dtype, SHAPE(19 * (4 * n + 3 * n * n))); /* mean cov, b q, y, d r */
-      CHECK_STATUS(c, pni_kalman_adjoint(c, "test", 2, PNI_KALMAN_STEP_ADJOINT, 0x376, 10 + part, in, grads[k]),
-                   PN_OK);
+      CHECK_STATUS(c, pni_kalman_adjoint(c, "test", 2, PNI_KALMAN_STEP_ADJOINT, 0x376, 10 + part, in, grads[k]), PN_OK);
     }
     CHECK_SAME(c, x[0].mean, x[1].mean, 0);
     CHECK_SAME(c, x[0].cov, x[1].cov, 0);

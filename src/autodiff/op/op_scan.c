@@ -67,7 +67,8 @@ static pn_status short_rows(pn_context *c, pni_short_rows_problem kind, int axis
   pn_tensor *x = step ? pn_tensor_ref(x_) : pni_contiguous(c, x_), *y = x && y_ ? pni_contiguous(c, y_) : NULL;
   int64_t n = out->shape[axis], inner = pni_count(out->ndim - axis - 1, out->shape + axis + 1);
   if (x && (y || !y_) && out->numel) {
-    pni_short_rows r = {.kind = kind, .n = (int)n, .inner = inner, .x_row = step, .x = pni_data(x), .out = pni_data(out)};
+    pni_short_rows r = {
+        .kind = kind, .n = (int)n, .inner = inner, .x_row = step, .x = pni_data(x), .out = pni_data(out)};
     if (y) r.y = pni_data(y);
     pni_short_rows_run(c, out->dtype, &r, out->numel / n);
   }

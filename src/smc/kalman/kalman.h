@@ -12,7 +12,8 @@
  * larger ones each goes alone, with products by BLAS. */
 enum { PNI_KALMAN_LANES = 32, PNI_KALMAN_MAX = 4096, PNI_KALMAN_INPUTS = 11 };
 
-/* n: order of the state, m: of what is predicted, p: of the observation. Operands and the elements of a packed row in this order. */
+/* n: order of the state, m: of what is predicted, p: of the observation. Operands and the elements of a packed row in
+ * this order. */
 typedef enum pni_kalman_kind {
   /* mean [n], cov [n, n], a [m, n], b [m], q [m, m] -> mean a x + b [m], cov a P a^T + q [m, m]; elsewhere m = n */
   PNI_KALMAN_PREDICT,

@@ -98,7 +98,7 @@ PRODUCT_FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n,
 
 /* The same where x (left) or y may be diagonal: then the other one's rows or columns are scaled. */
 PART_FN void OF(scale)(const STATE *g, bool diagonal, bool left, MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k,
-                      int how, bool lower) {
+                       int how, bool lower) {
   if (!diagonal) {
     OF(product)(g, z, x, y, n, inner, k, how, lower);
     return;
@@ -146,7 +146,7 @@ INLINE void OF(substitute_row)(const VEC *l, const VEC *inverse, bool upper, VEC
 /* x = L^-1 x or, upper, L^-T x, for x [n, k] and a lower triangle with the reciprocals of its diagonal given. lower: of
  * the columns only those up to the diagonal's need be right. */
 PART_FN void OF(substitute)(const STATE *g, const VEC *l, const VEC *inverse, bool upper, VEC *x, int n, int k,
-                           bool lower) {
+                            bool lower) {
   EACH for (int step = 0; step < n; step++) {
     int i = upper ? n - 1 - step : step, to = lower ? i + 1 : k, c = 0;
     EACH for (; c + 4 <= to; c += 4) {
@@ -216,8 +216,8 @@ STAGE_FN void OF(innovation)(const STATE *g, const UPDATE *x, VEC *const *in, co
   VEC zero = {0};
   OF(symmetric_part)(x->r, in[3], p);
   EACH for (int i = 0; i < p; i++) x->v[i] = in[0][i] - in[2][i];
-  OF(scale)(g, UNIT, true, ROWS_OF(x->v, 1), ROWS_OF(in[1], n), ROWS_OF((VEC *)x->mean, 1), p, n, 1, NAME(SUBTRACT),
-            false);
+  MATRIX mean = ROWS_OF((VEC *)x->mean, 1);
+  OF(scale)(g, UNIT, true, ROWS_OF(x->v, 1), ROWS_OF(in[1], n), mean, p, n, 1, NAME(SUBTRACT), false);
   OF(copy)(x->c, in[1], n * p);
   if (observed) NAME(leave_out)(observed, x->c, x->v, x->r, n, p);
   MATRIX c = ROWS_OF(x->c, n), u = ROWS_OF(x->u, n);

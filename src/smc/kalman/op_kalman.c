@@ -171,8 +171,8 @@ static pn_status eval_predict(C *c, const pni_call *call, T *out) {
   return pni_kalman_step(c, "kalman_predict", PNI_LANE_BEST, PNI_KALMAN_PREDICT, false, call->nin, call->in, out);
 }
 
-/* a [p, n]. With gm = dm', gp = G, the symmetric part of dcov', and P that of cov: dm = a^T dm', dP = a^T G a, da = dm' m^T + 2 G
- * a P, db = dm', dq = G. */
+/* a [p, n]. With gm = dm', gp = G, the symmetric part of dcov', and P that of cov: dm = a^T dm', dP = a^T G a, da =
+ * dm' m^T + 2 G a P, db = dm', dq = G. */
 static T *of_predict(C *c, T *y, T *gm, T *gp, int k) {
   T *m = pni_in(y, 0), *p = pni_in(y, 1), *a = pni_in(y, 2), *d = NULL;
   if (k == 3) return as_operand(c, gm, pni_in(y, k), true);

@@ -95,9 +95,9 @@ static void multiply_part(const pni_product *j, const char *x, const char *y, ch
 static bool biased(const pni_product *j, const char *x, const char *y, char *out, int64_t at, int64_t m, int64_t n) {
   bool is_float = j->dtype == PN_FLOAT32;
   unsigned before = is_float ? pni_flush_subnormals() : 0;
-  bool done = pni_gemm_biased(is_float, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, (int)m, (int)n,
-                              (int)j->k, x, j->ldx, y, j->ldy, (const char *)j->bias + at * (is_float ? 4 : 8), out,
-                              (int)j->n);
+  bool done =
+      pni_gemm_biased(is_float, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, (int)m, (int)n, (int)j->k, x,
+                      j->ldx, y, j->ldy, (const char *)j->bias + at * (is_float ? 4 : 8), out, (int)j->n);
   if (is_float) pni_keep_subnormals(before);
   return done;
 }

@@ -159,10 +159,12 @@ bool pni_gemm_biased(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE tra
 
 void pni_sgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, float alpha, const float *x,
                int ldx, const float *y, int ldy, float beta, float *out, int ld) {
-  if (!TAKEN(1, alpha, beta, NULL)) cblas_sgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
+  if (!TAKEN(1, alpha, beta, NULL))
+    cblas_sgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
 }
 
 void pni_dgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha, const double *x,
                int ldx, const double *y, int ldy, double beta, double *out, int ld) {
-  if (!TAKEN(0, alpha, beta, NULL)) cblas_dgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
+  if (!TAKEN(0, alpha, beta, NULL))
+    cblas_dgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
 }

@@ -5,20 +5,20 @@
 
 #if PNI_CPU_X86
 #include <immintrin.h>
-#define TARGET        PNI_TARGET_AVX512
-#define BYTES         64
-#define ROWS          14
-#define REAL          double
-#define NAME(f)       f##_f64
-#define SPREAD(x)     ((panel_vec_f64)_mm512_set1_pd(x))
-#define MADD(x, y, z) ((panel_vec_f64)_mm512_fmadd_pd((__m512d)(x), (__m512d)(y), (__m512d)(z)))
+#define TARGET                 PNI_TARGET_AVX512
+#define BYTES                  64
+#define ROWS                   14
+#define REAL                   double
+#define NAME(f)                f##_f64
+#define SPREAD(x)              ((panel_vec_f64)_mm512_set1_pd(x))
+#define MADD(x, y, z)          ((panel_vec_f64)_mm512_fmadd_pd((__m512d)(x), (__m512d)(y), (__m512d)(z)))
 #define LOAD_SOME(p, mask)     _mm512_maskz_loadu_pd((__mmask8)(mask), p)
 #define STORE_SOME(p, mask, x) _mm512_mask_storeu_pd(p, (__mmask8)(mask), (__m512d)(x))
 #include "panel_product_real.h"
-#define REAL          float
-#define NAME(f)       f##_f32
-#define SPREAD(x)     ((panel_vec_f32)_mm512_set1_ps(x))
-#define MADD(x, y, z) ((panel_vec_f32)_mm512_fmadd_ps((__m512)(x), (__m512)(y), (__m512)(z)))
+#define REAL                   float
+#define NAME(f)                f##_f32
+#define SPREAD(x)              ((panel_vec_f32)_mm512_set1_ps(x))
+#define MADD(x, y, z)          ((panel_vec_f32)_mm512_fmadd_ps((__m512)(x), (__m512)(y), (__m512)(z)))
 #define LOAD_SOME(p, mask)     _mm512_maskz_loadu_ps((__mmask16)(mask), p)
 #define STORE_SOME(p, mask, x) _mm512_mask_storeu_ps(p, (__mmask16)(mask), (__m512)(x))
 #include "panel_product_real.h"

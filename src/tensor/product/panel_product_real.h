@@ -46,9 +46,9 @@ FN void NAME(panel_tile)(const NAME(panel_block) * b, const int rows, const int 
   REAL *out = b->out;
   if (from)
     PNI_UNROLL for (int i = 0; i < rows; i++, from += b->from_row) PNI_UNROLL for (int v = 0; v < vectors; v++)
-      sum[i][v] = LOAD(from + v * LANES) + sum[i][v];
+        sum[i][v] = LOAD(from + v * LANES) + sum[i][v];
   PNI_UNROLL for (int i = 0; i < rows; i++, out += b->out_row) PNI_UNROLL for (int v = 0; v < vectors; v++)
-    STORE(out + v * LANES, sum[i][v]);
+      STORE(out + v * LANES, sum[i][v]);
 }
 
 #define TILE(rows)                                                                                                     \
