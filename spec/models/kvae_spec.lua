@@ -272,10 +272,10 @@ describe("a Kalman variational autoencoder", function()
     end
     local function posterior(i, L) -- mean, covariance
       local size = (L + 1) * n
-      local precision, linear = pn.zeros { size, size }, pn.zeros { size }
+      local precision, weighed_mean = pn.zeros { size, size }, pn.zeros { size }
       local function factor(rows, mean, cov) -- rows x ~ N(mean, cov)
         local weighed = rows:t():matmul(cov:inverse())
-        precision, linear = precision + weighed:matmul(rows), linear + weighed:matmul(mean)
+        precision, weighed_mean = precision + weighed:matmul(rows), weighed_mean + weighed:matmul(mean)
       end
       local function state(t) return pn.eye(size):slice(1, t * n + 1, t * n + n) end
       factor(state(0), s.mean, s.cov)
@@ -285,7 +285,7 @@ describe("a Kalman variational autoencoder", function()
           factor(s.c[t][i]:matmul(state(t)), s.z[t][i] - s.d[t][i], s.r[t][i])
         end
       end
-      return precision:solve(linear), precision:inverse()
+      return precision:solve(weighed_mean), precision:inverse()
     end
     local path = paths.sample(s, pn.generator(3), 0)
     local joint = paths.estimate(s, "joint", pn.generator(3), 0) -- of the same path
@@ -307,13 +307,13 @@ describe("a Kalman variational autoencoder", function()
       local own = pn.concatenate({ path:select(2, i):slice(1, 1, L + 1):reshape { k } }, 1)
       local at = pn.dist.multivariate_normal { loc = mean, covariance_matrix = cov }:log_prob(own):item()
       local evidence = by_hand(i, path) - at
-      local system = { initial_mean = s.mean, initial_cov = s.cov }
+      local dense = { initial_mean = s.mean, initial_cov = s.cov }
       for name, key in pairs { transition = "a", transition_offset = "b", transition_cov = "q", emission = "c",
         emission_offset = "d", emission_cov = "r" } do
-        system[name] = s[key]:select(2, i):slice(1, 1, L)
+        dense[name] = s[key]:select(2, i):slice(1, 1, L)
       end
       local z = pn.where(s.observed, s.z, 0 / 0):select(2, i):slice(1, 1, L)
-      assert.near(pn.smc.kalman.log_likelihood(system, z):item(), evidence, 1e-9)
+      assert.near(pn.smc.kalman.log_likelihood(dense, z):item(), evidence, 1e-9)
       assert.is_true(((own - mean) / cov:diagonal():sqrt()):abs():max():item() < 5)
     end
   end)
