@@ -271,22 +271,23 @@ static void stationary(void) {
   }
 }
 
-/* A flat density that rises by *data nats at 0. */
+/* A flat density that rises by *data nats at 0 and at 1. */
 static pn_status cliff_density(void *data, const double *z, double *log_density, double *gradient) {
-  *log_density = *z < 0 ? -*(const double *)data : 0;
+  double height = *(const double *)data;
+  *log_density = *z < 0 ? -2 * height : *z < 1 ? -height : 0;
   *gradient = 0;
   return PN_OK;
 }
 
-/* First draws from the foot of a cliff that no number e^height holds: the points above it weigh alike, as above one of
- * 600 nats. */
+/* First draws from the foot of two cliffs that no number e^height holds: points of a level weigh alike and others
+ * nothing beside them, as with cliffs of 300 nats. */
 static void far_start(void) {
   enum { FAR = 64 };
   double foot[FAR], place[2][FAR] = {{0}};
   int above = 0, moved = 0;
   for (int i = 0; i < FAR; i++) foot[i] = -1e-3;
   for (int k = 0; k < 2; k++) {
-    double height = k ? 2000 : 600;
+    double height = k ? 1000 : 300;
     pn_context *c = pn_context_new(&(pn_context_config){.seed = 8, .threads = 1});
     size_t mark = pn_scope_open(c);
     pn_target *t = pn_target_of_function(c, 1, cliff_density, &height);

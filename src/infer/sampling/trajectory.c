@@ -17,7 +17,7 @@ static const double DIVERGENT = 1000;
  * those of a longer one stand in `own`. */
 typedef struct {
   double *p_first, *v_first, *p_last, *v_last, *rho, *own[3];
-  double weight;
+  double weight, unit; /* the weight in units of e^unit */
   pni_point proposal;
 } part;
 
@@ -94,9 +94,17 @@ static double count_gain(double gain, double *accept, double *symmetric) {
   return least;
 }
 
-/* One leapfrog: a part of one point, of weight e^gain, at most 2^1000 so that sums are finite. False if it diverges. */
+/* Brings both weights to the larger unit. */
+static void same_unit(part *a, part *b) {
+  part *low = a->unit < b->unit ? a : b, *high = low == a ? b : a;
+  if (low->unit == high->unit) return;
+  low->weight *= exp(low->unit - high->unit);
+  low->unit = high->unit;
+}
+
+/* One leapfrog: a part of one point, of weight e^gain. False if it diverges. */
 static bool leaf(run *r, part *s) {
-  static const double LEAST = 0x1p-1000;
+  enum { LARGE = 600 }; /* 2^20 e^LARGE is finite; beyond are starts far out */
   pni_chain *h = r->h;
   if (pni_chain_leapfrog(h, r->at, r->direction * h->step, r->scratch)) return false;
   double kinetic = pni_metric_kinetic(&h->metric, r->at->p, s->v_first);
@@ -105,7 +113,8 @@ static bool leaf(run *r, part *s) {
   r->t->leapfrogs++;
   r->t->divergent = gain < -DIVERGENT;
   double least = count_gain(gain, &r->sum_accept, &r->sum_symmetric);
-  s->weight = gain > 0 ? 1 / (least > LEAST ? least : LEAST) : least;
+  s->unit = gain > LARGE ? gain : 0;
+  s->weight = gain > LARGE ? 1 : gain > 0 ? 1 / least : least;
   copy(r, s->p_first, r->at->p);
   s->p_last = s->rho = s->p_first;
   s->v_last = s->v_first;
@@ -120,6 +129,7 @@ static bool grow(run *r, int depth, part *s) {
   part b = new_part(r);
   bool good = grow(r, depth - 1, s) && grow(r, depth - 1, &b);
   if (good) {
+    same_unit(s, &b);
     s->weight += b.weight;
     if (pni_chain_uniform(r->h) * s->weight < b.weight) copy_point(r, &s->proposal, &b.proposal);
     good = join(r, s, &b);
@@ -139,6 +149,7 @@ static bool extend(run *r, end *ends, part *whole) {
   bool good = grow(r, r->t->depth, &s);
   if (good) {
     r->t->depth++;
+    same_unit(whole, &s);
     /* s replaces the proposal with probability min(1, its weight / that of the whole) */
     if (s.weight > whole->weight || pni_chain_uniform(r->h) * whole->weight < s.weight) {
       copy_point(r, &whole->proposal, &s.proposal);
