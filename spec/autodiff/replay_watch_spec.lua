@@ -59,6 +59,71 @@ describe("a compiled function is captured anew when", function()
     refused("y is missing", f, pn.tensor(1))
   end)
 
+  it("a field that it names, a member of a list or a field of a network is new", function()
+    local config, empty, list, many = { alpha = 1 }, {}, { 1, 2 }, {}
+    local net = nn.module { forward = function(self, x) return x * (self.factor or 1) end }
+    for k = 1, 100 do many["unused" .. k] = k end
+    local f = pn.compile(function(x)
+      for _, one in ipairs(list) do x = x + one end
+      return net(x) * (config.beta or 1) + (empty.gamma or 0) + (many.delta or 0) + (rawget(_G, "a_new_global") or 0)
+    end)
+    assert.equal(4, value(f))
+    list[3] = 3
+    assert.equal(7, value(f))
+    config.beta = 2
+    assert.equal(14, value(f))
+    empty.gamma = 5
+    assert.equal(19, value(f))
+    many.unused101 = 1
+    assert.equal(19, value(f))
+    many.delta = 7
+    assert.equal(26, value(f))
+    net.factor = 2
+    assert.equal(40, value(f))
+    rawset(_G, "a_new_global", 1)
+    assert.equal(41, value(f))
+    rawset(_G, "a_new_global", nil)
+    assert.equal(40, value(f))
+    assert.equal(8, f:captures())
+  end)
+
+  it("may fill a table of its own at its capture", function()
+    local memo = {}
+    local f = pn.compile(function(x)
+      memo[2] = memo[2] or { power = 2 }
+      return x ^ memo[2].power
+    end)
+    assert.equal(9, value(f, 3))
+    assert.equal(16, value(f, 4))
+    assert.equal(1, f:captures())
+  end)
+
+  it("a field among thousands, or of one table among thousands, has changed", function()
+    local config, list = {}, {}
+    for k = 1, 4000 do
+      config["unused" .. k] = k
+      list[k] = { beta = 1 }
+    end
+    for k = 1, 4 do config["beta" .. k] = 1 end -- wherever the order of keys puts them
+    local f = pn.compile(function(x)
+      return x * (config.beta1 + config.beta2 + config.beta3 + config.beta4 + list[1].beta + list[#list].beta)
+    end)
+    assert.equal(6, value(f))
+    for k = 1, 4 do
+      config["beta" .. k] = 2
+      assert.equal(6 + k, value(f))
+    end
+    list[4000].beta = 2
+    assert.equal(11, value(f))
+    assert.equal(6, f:captures())
+    for k = 4001, 6000 do list[k] = { beta = 1 } end -- more tables than are watched
+    assert.equal(10, value(f))
+    assert.equal(10, value(f))
+    assert.equal(8, f:captures())
+    list[6000].beta = 3
+    assert.equal(12, value(f))
+  end)
+
   it("a field that a long function names last has changed", function()
     local lines = { "local config = ...; return function(x)" }
     for k = 1, 300 do

@@ -35,6 +35,27 @@ describe("a compiled step that is captured anew", function()
     assert.matches("'x', .* another tensor each time: pass it as an argument\n$", said(function() loop(12, "x") end))
   end)
 
+  local full = "captured anew 5 times because what it sees, outside of the function, held more than the 20000 values " ..
+    "that are watched: pass lists of numbers as a tensor\n$"
+
+  it("says that it sees more than can be watched, and misses no change of it", function()
+    for _, case in ipairs { { 19000, 3, "^$" }, { 20001, 12, full } } do
+      local numbers, total = {}, 0
+      for k = 1, case[1] do numbers[k] = k end
+      local w = pn.param(pn.ones { 1 })
+      local step = pn.compile(function() return w:sum() * numbers[#numbers] end)
+      local text = said(function()
+        for k = 1, 12 do
+          if k > 10 then numbers[#numbers] = k end
+          total = total + step():item()
+        end
+      end)
+      assert.equal(10 * case[1] + 11 + 12, total)
+      assert.equal(case[2], step:captures())
+      assert.matches(case[3], text)
+    end
+  end)
+
   it("is silent where a value changes now and then, or is an argument", function()
     assert.equal("", said(function() loop(5, "number") end))
     assert.equal("", said(function()

@@ -2,17 +2,21 @@
 ** watch.c: finding the places outside of a compiled function that it may read. They are the upvalues of the
 ** function and of the functions it reaches, and the fields of the tables among these: of networks and lists all
 ** fields, of others those whose name stands among the constants of a function that was reached, as `beta` of
-** `config.beta` does, and `beta` of a global. What belongs to Penumbra or to Lua itself is passed over.
+** `config.beta` does, and `beta` of a global. What belongs to Penumbra or to Lua itself is passed over. New fields
+** are noticed by the number of fields, or by the names that are missing where a table is large, and by a list's length.
 **
 ** The places are looked at before every replay, so their values are also kept in the form in which that is quick.
+** Where there are more than are watched, nothing is known of the rest: then they never hold what they held.
 */
 #include <stdio.h>
 #include <string.h>
 #include "../../autodiff/replay/replay.h"
 #include "watch.h"
 
-enum { MOST_PLACES = 2000, MOST_HOLDERS = 300, MOST_FIELDS = 1000, LONGEST_NAME = 126 };
-static const char nothing = 0; /* its address stands for nil in a list */
+enum { MOST_PLACES = 20000, MOST_HOLDERS = 5000, LONGEST_NAME = 126 };
+enum { SMALL_TABLE = 64 };
+static const char nothing = 0;           /* its address stands for nil in a list */
+static const char length = 0, count = 0; /* their addresses stand for keys: of a table's border and number of fields */
 
 typedef struct {
   int type; /* LUA_T... */
@@ -24,7 +28,7 @@ typedef struct {
   } v;
 } mark;
 
-enum { FIELD, POSITION, UPVALUE };
+enum { FIELD, POSITION, UPVALUE, LENGTH, COUNT };
 
 typedef struct {
   int how;
@@ -37,6 +41,7 @@ typedef struct {
  * upvalues as keys, or a table. */
 typedef struct {
   int n;
+  bool full; /* there are more places than these */
   place place[];
 } watched;
 
@@ -50,6 +55,8 @@ typedef struct {
   int seen;  /* set of these; of a table: the set of its fields that are in the list */
   int skip;  /* set of tables that are modules */
   int n, done;
+  int fields;      /* that are watched */
+  bool full;       /* something was left out */
   unsigned pieces; /* of code looked at */
 } walk;
 
@@ -94,10 +101,10 @@ static bool is_whole(lua_State *L, int t) { return has_mark(L, t, "network") || 
 /* Takes the value on the top, which stays, into the queue if it is a function or table not yet there. */
 static void reach(walk *w) {
   lua_State *L = w->L;
-  if (lua_gettop(L) > 200 || w->n >= MOST_HOLDERS) return;
   bool function = lua_isfunction(L, -1) && !lua_iscfunction(L, -1) && !is_own(L, lua_gettop(L));
   if (!function && !lua_istable(L, -1)) {
     if (!pni_is_compiled(L, -1)) return;
+    luaL_checkstack(L, 20, "compile");
     lua_getiuservalue(L, -1, PNI_COMPILED_FUNCTION);
     reach(w);
     lua_pop(L, 1);
@@ -110,6 +117,10 @@ static void reach(walk *w) {
   known |= lua_rawget(L, w->skip) != LUA_TNIL;
   lua_pop(L, 1);
   if (known) return;
+  if (w->n >= MOST_HOLDERS) {
+    w->full = true;
+    return;
+  }
   lua_pushvalue(L, -1);
   lua_newtable(L);
   lua_rawset(L, w->seen);
@@ -146,12 +157,14 @@ static bool reach_fields(walk *w, int t) {
     lua_pop(L, 1);
   }
   lua_pushnil(L);
-  while (lua_next(L, t) && n++ < MOST_FIELDS) {
-    if (n % 64 == 0) pni_poll(L, 64);
+  while (lua_next(L, t)) {
+    if (++n % 64 == 0) pni_poll(L, 64);
     lua_pushvalue(L, -2);
     bool known = lua_rawget(L, fields) != LUA_TNIL;
     lua_pop(L, 1);
     if (!known && is_watched(w, all)) {
+      w->full |= ++w->fields > MOST_PLACES;
+      if (w->full) break;
       fresh = true;
       lua_pushvalue(L, -2);
       lua_pushboolean(L, 1);
@@ -234,7 +247,9 @@ static bool is_module(walk *w) {
 static void put(walk *w, int list, int holder) {
   lua_State *L = w->L;
   lua_Integer n = (lua_Integer)lua_rawlen(L, list);
-  if (is_module(w) || n >= 3 * MOST_PLACES) {
+  bool left_out = is_module(w);
+  if (!left_out && n >= 3 * MOST_PLACES) left_out = w->full = true;
+  if (left_out) {
     lua_pop(L, 1);
     return;
   }
@@ -258,6 +273,52 @@ static void list_upvalues(walk *w, int f, int list) {
   }
 }
 
+/* The number of fields of the table at index t, as far as `most`; *keyed: are some of these no positions? */
+static int count_fields(lua_State *L, int t, int most, bool *keyed) {
+  int n = 0;
+  t = lua_absindex(L, t);
+  for (lua_pushnil(L); lua_next(L, t); lua_pop(L, 1)) {
+    *keyed |= !lua_isinteger(L, -2);
+    if (++n == most) {
+      lua_pop(L, 2);
+      break;
+    }
+  }
+  return n;
+}
+
+/* The names among the constants that the table at index t has no field of. */
+static void list_missing(walk *w, int t, int list) {
+  lua_State *L = w->L;
+  lua_pushnil(L);
+  while (lua_next(L, w->names)) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, t) == LUA_TNIL) {
+      lua_pushvalue(L, -2);
+      lua_insert(L, -2);
+      put(w, list, t);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+/* Where a new field of the table at index t would be seen. */
+static void list_shape(walk *w, int t, int list) {
+  lua_State *L = w->L;
+  bool keyed = false;
+  int n = count_fields(L, t, SMALL_TABLE, &keyed);
+  lua_pushglobaltable(L);
+  bool large = n == SMALL_TABLE || lua_rawequal(L, -1, t);
+  lua_pop(L, 1);
+  if (keyed && large) list_missing(w, t, list);
+  bool counted = n == 0 || (keyed && !large);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)(counted ? &count : &length));
+  lua_pushinteger(L, counted ? n : (lua_Integer)lua_rawlen(L, t));
+  put(w, list, t);
+  lua_pop(L, 1);
+}
+
 static void list_fields(walk *w, int t, int list) {
   lua_State *L = w->L;
   lua_pushvalue(L, t);
@@ -271,6 +332,7 @@ static void list_fields(walk *w, int t, int list) {
     put(w, list, t);
   }
   lua_settop(L, fields - 1);
+  list_shape(w, t, list);
 }
 
 /* ---- the same for a quick look ---- */
@@ -308,15 +370,18 @@ static inline void push_now(lua_State *L, int list, const place *p, int k) {
   switch (p->how) {
   case UPVALUE: lua_getupvalue(L, -1, (int)p->key); break;
   case POSITION: lua_rawgeti(L, -1, p->key); break;
+  case LENGTH: lua_pushinteger(L, (lua_Integer)lua_rawlen(L, -1)); break;
+  case COUNT: lua_pushinteger(L, count_fields(L, -1, SMALL_TABLE, &(bool){false})); break;
   default: lua_rawgeti(L, list, 3 * k + 2); lua_rawget(L, -2);
   }
 }
 
 /* The places of the list on the top as a userdata, which keeps the list and takes its place. */
-static void index_list(lua_State *L) {
+static void index_list(lua_State *L, bool full) {
   int list = lua_gettop(L), n = (int)lua_rawlen(L, list) / 3;
   watched *w = lua_newuserdatauv(L, sizeof *w + (size_t)n * sizeof *w->place, 1);
   w->n = n;
+  w->full = full;
   for (int k = 0; k < n; k++) {
     place *p = &w->place[k];
     *p = (place){.how = FIELD, .fresh = true};
@@ -330,6 +395,10 @@ static void index_list(lua_State *L) {
     if (function || lua_isinteger(L, -1)) {
       p->how = function ? UPVALUE : POSITION;
       p->key = lua_tointeger(L, -1);
+    } else if (lua_touserdata(L, -1) == (const void *)&length) {
+      p->how = LENGTH;
+    } else if (lua_touserdata(L, -1) == (const void *)&count) {
+      p->how = COUNT;
     }
     lua_rawgeti(L, list, 3 * k + 3);
     if (lua_touserdata(L, -1) == (const void *)&nothing) {
@@ -362,7 +431,7 @@ void pni_watch_list(lua_State *L, int f) {
     lua_settop(L, holder - 1);
   }
   lua_settop(L, list);
-  index_list(L);
+  index_list(L, w.full);
 }
 
 /* ---- looking ---- */
@@ -387,6 +456,7 @@ static int next_change(lua_State *L, const watched *w, int list, int k) {
 bool pni_watch_same(lua_State *L, int at) {
   const watched *w = lua_touserdata(L, at);
   if (!w) return true;
+  if (w->full) return false;
   lua_getiuservalue(L, at, 1);
   bool same = next_change(L, w, lua_gettop(L), 0) < 0;
   lua_pop(L, 1);
@@ -401,6 +471,8 @@ static void write_name(lua_State *L, const watched *w, int list, int k, char nam
   if (w->place[k].how == FIELD && lua_type(L, -1) == LUA_TSTRING) text = lua_tostring(L, -1);
   if (text && *text && *text != '(')
     snprintf(name, 80, "'%.70s'", text);
+  else if (w->place[k].how >= LENGTH)
+    strcpy(name, "a table");
   else
     strcpy(name, "a place");
   lua_pop(L, 2);
@@ -415,10 +487,13 @@ bool pni_watch_first(lua_State *L, int at, char name[80], const char **type) {
     write_name(L, w, list, k, name);
     lua_rawgeti(L, list, 3 * k + 3);
     bool nil = lua_touserdata(L, -1) == (const void *)&nothing;
-    *type = nil ? "nil" : pni_type_name(L, -1);
+    *type = nil ? "nil" : w->place[k].how >= LENGTH ? "table" : pni_type_name(L, -1);
+  } else if (w->full) {
+    strcpy(name, "what it sees");
+    *type = "everything";
   }
   lua_settop(L, list - 1);
-  return k >= 0;
+  return k >= 0 || w->full;
 }
 
 static bool is_scalar(int type) { return type == LUA_TNUMBER || type == LUA_TBOOLEAN || type == LUA_TSTRING; }
@@ -430,7 +505,7 @@ bool pni_watch_changed(lua_State *L, int at, char name[80]) {
   int list = lua_gettop(L), k = -1;
   bool found = false;
   while (!found && (k = next_change(L, w, list, k + 1)) >= 0) {
-    if (!is_scalar(w->place[k].mark.type)) continue;
+    if (!is_scalar(w->place[k].mark.type) || w->place[k].how >= LENGTH) continue;
     lua_rawgeti(L, list, 3 * k + 1);
     push_now(L, list, &w->place[k], k);
     found = is_scalar(lua_type(L, -1));
