@@ -35,8 +35,8 @@ describe("a compiled step that is captured anew", function()
     assert.matches("'x', .* another tensor each time: pass it as an argument\n$", said(function() loop(12, "x") end))
   end)
 
-  local full = "captured anew 5 times because what it sees, outside of the function, held more than the 20000 values " ..
-    "that are watched: pass lists of numbers as a tensor\n$"
+  local full = "captured anew 5 times because what it sees, outside of the function, held more than the 20000 " ..
+    "values that are watched: pass lists of numbers as a tensor\n$"
 
   it("says that it sees more than can be watched, and misses no change of it", function()
     for _, case in ipairs { { 19000, 3, "^$" }, { 20001, 12, full } } do

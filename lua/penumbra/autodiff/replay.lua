@@ -93,11 +93,11 @@ end
 --- Tensors and numbers that f finds outside are constants of the plan. They are watched, and f is captured anew
 --- when one has changed: variables of f (upvalues) and of the functions that it reaches through them, layers and
 --- fields of networks, members of lists, and fields and globals that one of these functions mentions by name, as
---- `beta` in config.beta, new ones too. (Where these are more than 20000, each call is a capture.) Not watched are keys that are
---- computed, config["be" .. "ta"], the insides of coroutines and of C libraries, and whatever else comes from
---- outside: os.time, math.random, files; these, printing and other effects happen at the capture only. A number that
---- changes from call to call is better an argument, pn.tensor(v): it needs no new capture. A value that has made five
---- captures is named once, on standard error.
+--- `beta` in config.beta, new ones too. (Where these are more than 20000, each call is a capture.) Not watched are
+--- keys that are computed, config["be" .. "ta"], the insides of coroutines and of C libraries, and whatever else
+--- comes from outside: os.time, math.random, files; these, printing and other effects happen at the capture only. A
+--- number that changes from call to call is better an argument, pn.tensor(v): it needs no new capture. A value that
+--- has made five captures is named once, on standard error.
 ---
 --- What would be frozen is refused, with the line: x:item(), x:totable(), tostring(x), saving, plotting and masks
 --- as indices on anything that depends on arguments, parameters or draws; a failure that is caught (pcall, or the
