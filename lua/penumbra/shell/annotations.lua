@@ -77,7 +77,7 @@ local function without_options(text, options)
 end
 
 -- Editors skip files that are too large (500,000 bytes), so texts are cut.
-local LONGEST, LONGEST_FIELD = 132, 64
+local LONGEST, LONGEST_FIELD = 107, 64
 
 -- Of a row's text what an editor has room for: not its example, nor which functions and divergences it has.
 local function without_tables(text)
@@ -249,7 +249,8 @@ function writer:result(entry)
   local made = MADE[entry.row and entry.row.kind or entry.kind] or TENSORS[entry.qualified] and MADE.op
   if made then return made end
   local before = entry.text:match "^.-\n\n" or entry.text
-  local pointed = before:match '%->[^\n]-help%s*"([%w_.]+)"' or entry.title:match '%->.-help%s*"([%w_.]+)"'
+  local pointed = before:match '%->[^\n]-help%s*"([%w_.]+)"' or before:match '^Gives [^\n]-help%s*"([%w_.]+)"'
+    or entry.title:match '%->.-help%s*"([%w_.]+)"'
   if pointed and self.classes[pointed] then return self.classes[pointed] end
   local module = entry.module
   local own = module and self.classes[module]

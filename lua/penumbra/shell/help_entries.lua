@@ -231,11 +231,15 @@ local function is_inner(qualified)
   return false
 end
 
--- A comment "name(args): text" says how the function is called; what a row has told comes first.
+-- A comment "name(args): text" or "name(args) -> result" says how the function is called; what a row has told comes
+-- first.
 local function add_entry(list, module, qualified, name, kind, args, body)
-  local call, rest = body:match("^%w*:?" .. name .. "(%b()): (.*)$")
-  if not call then call, rest = body:match("^" .. name .. "(%b{}): (.*)$") end
-  local title = qualified .. (call or args and "(" .. args .. ")" or "")
+  local call, mark, rest = body:match("^%w*:?" .. name .. "(%b())(:) (.*)$")
+  for _, form in ipairs { "(%b{})(:) (.*)$", "(%b())( %->) (.*)$", "(%b{})( %->) (.*)$" } do
+    if not call then call, mark, rest = body:match("^%w*:?" .. name .. form) end
+  end
+  if mark == " ->" then rest = "gives " .. rest end
+  local title = qualified .. (call or args and "(" .. args:gsub("%f[%w]given$", "options") .. ")" or "")
   if rest and (rest:find "^%l%l+[ ,]" or rest:find "^a ") then rest = rest:sub(1, 1):upper() .. rest:sub(2) end
   body = rest or body
   for _, e in ipairs(list) do
