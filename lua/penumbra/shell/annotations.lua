@@ -77,7 +77,7 @@ local function without_options(text, options)
 end
 
 -- Editors skip files that are too large (500,000 bytes), so texts are cut.
-local LONGEST, LONGEST_FIELD = 107, 64
+local LONGEST, LONGEST_FIELD = 125, 64
 
 -- Of a row's text what an editor has room for: not its example, nor which functions and divergences it has.
 local function without_tables(text)
