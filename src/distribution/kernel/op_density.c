@@ -16,19 +16,14 @@
 #include "density_kernel.h"
 #include "distribution_op.h"
 
+/* Other x turn l into -inf, whose log_sigmoid and sigmoid are -inf and 0, NaN stays. */
 #define KERNELS(T, suffix)                                                                                             \
   PNI_EACH_LEVEL(turn_##suffix, (const T *restrict x, const T *restrict l, T *restrict out, int64_t n, T sign),        \
                  (x, l, out, n, sign)) {                                                                               \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
-      T e = sign * l[i], d = -e;                                                                                       \
-      out[i] = x[i] == 1 ? e : d;                                                                                      \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  PNI_EACH_LEVEL(limit_##suffix, (const T *restrict x, T *restrict out, int64_t n), (x, out, n)) {                     \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-      T v = x[i], none = v == v ? -(T)INFINITY : v, y = out[i];                                                        \
-      y = v == 0 || v == 1 ? y : none;                                                                                 \
-      out[i] = y;                                                                                                      \
+      T v = x[i], e = sign * l[i], d = -e, none = v == v ? -(T)INFINITY : v;                                           \
+      d = v == 0 ? d : none;                                                                                           \
+      out[i] = v == 1 ? e : d;                                                                                         \
     }                                                                                                                  \
   }                                                                                                                    \
   PNI_EACH_LEVEL(give_sign_##suffix, (const T *restrict x, T *restrict out, int64_t n), (x, out, n)) {                 \
@@ -42,7 +37,6 @@
     T turned[PNI_KERNEL_PIECE];                                                                                        \
     turn_##suffix(p->in[0], p->in[1], turned, p->n, 1);                                                                \
     pni_vector_##suffix(PNI_VECTOR_log_sigmoid, turned, 1, out, p->n);                                                 \
-    limit_##suffix(p->in[0], out, p->n);                                                                               \
   }                                                                                                                    \
   static void score_##suffix(const pni_piece *p, void *out) {                                                          \
     T turned[PNI_KERNEL_PIECE];                                                                                        \

@@ -146,11 +146,12 @@ FN REAL NAME(sigmoid)(REAL x) {
   return (x < 0 ? e : 1) / (1 + e);
 }
 
-/* log(1 + e^x) = max(x, 0) + log1p(e^-|x|), the second without the edges of log1p. 1.7 ULP. */
+/* log(1 + e^x) = max(x, 0) + log(1 + e), e = e^-|x|; from e = sqrt 2 - 1 on as log 2 + log(1 + (e - 1)/2). 1.7 ULP. */
 FN REAL NAME(softplus)(REAL x) {
-  REAL e = NAME(exp)(-NAME(absolute)(x)), u = 1 + e, k, m = NAME(split)(u, &k);
-  REAL tail = NAME(log_sum)(k, k == 0 ? e : m - 1, k == 0 ? 0 : (e - (u - 1)) / u);
-  return (x < 0 ? 0 : x) + tail;
+  REAL e = NAME(exp)(-NAME(absolute)(x));
+  BITS large = (BITS)0 - (BITS)(e > (REAL)0.41421356237309505), half = NAME(bits)((REAL)0.5 * (e - 1));
+  REAL f = NAME(real)((half & large) | (NAME(bits)(e) & ~large));
+  return (x < 0 ? 0 : x) + NAME(log_sum)(NAME(real)(ONE_BITS & large), f, 0);
 }
 
 /* -softplus(-x). 1.7 ULP. */

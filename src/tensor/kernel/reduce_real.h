@@ -75,8 +75,6 @@ static REAL product(const REAL *x, int64_t n) {
   return p;
 }
 
-static inline bool equal(REAL x, REAL y) { return x == y; }
-
 #define LINE(name, expr)                                                                                               \
   PNI_EACH_LEVEL(name, (const void *x_, int64_t width, void *acc_), (x_, width, acc_)) {                               \
     const REAL *restrict x = x_;                                                                                       \
@@ -91,23 +89,33 @@ LINE(prod_line, a *v)
 LINE(max_line, v > a || v != v ? v : a)
 LINE(min_line, v < a || v != v ? v : a)
 
-/* NaN wins: it is neither smaller nor larger than anything, and it stays. A long row is lines of WIDE first. */
-enum { WIDE = 256 };
-#define EXTREME(name, line, op)                                                                                        \
-  static REAL name(const REAL *x, int64_t n) {                                                                         \
-    REAL wide[WIDE];                                                                                                   \
-    if (n >= 2 * WIDE) {                                                                                               \
-      memcpy(wide, x, sizeof wide);                                                                                    \
-      for (int64_t i = WIDE; i < n; i += WIDE) line(x + i, n - i < WIDE ? n - i : WIDE, wide);                         \
-      x = wide;                                                                                                        \
-      n = WIDE;                                                                                                        \
+/* NaN wins: it is neither smaller nor larger than anything, and it stays. Rows are lines of WIDE, the last of which may
+ * begin within the one before it, and then halves of a line. */
+enum { WIDE = 32 };
+#define EXTREME(name, op)                                                                                              \
+  PNI_EACH_LEVEL_OF(REAL, name, (const REAL *restrict x, int64_t n), (x, n)) {                                         \
+    REAL wide[WIDE], m = x[0];                                                                                         \
+    if (n < WIDE) {                                                                                                    \
+      for (int64_t i = 1; i < n; i++) m = x[i] op m || x[i] != x[i] ? x[i] : m;                                        \
+      return m;                                                                                                        \
     }                                                                                                                  \
-    REAL m = x[0];                                                                                                     \
-    for (int64_t i = 1; i < n; i++) m = x[i] op m || !equal(x[i], x[i]) ? x[i] : m;                                    \
-    return m;                                                                                                          \
+    for (int k = 0; k < WIDE; k++) wide[k] = x[k];                                                                     \
+    for (int64_t i = WIDE; i < n; i += WIDE) {                                                                         \
+      int64_t at = i + WIDE < n ? i : n - WIDE;                                                                        \
+      for (int k = 0; k < WIDE; k++) {                                                                                 \
+        REAL a = wide[k], v = x[at + k];                                                                               \
+        wide[k] = v op a || v != v ? v : a;                                                                            \
+      }                                                                                                                \
+    }                                                                                                                  \
+    for (int half = WIDE / 2; half > 0; half /= 2)                                                                     \
+      for (int k = 0; k < half; k++) {                                                                                 \
+        REAL a = wide[k], v = wide[k + half];                                                                          \
+        wide[k] = v op a || v != v ? v : a;                                                                            \
+      }                                                                                                                \
+    return wide[0];                                                                                                    \
   }
-EXTREME(largest, max_line, >)
-EXTREME(smallest, min_line, <)
+EXTREME(largest, >)
+EXTREME(smallest, <)
 #undef EXTREME
 
 EACH_ROW(sum_rows, PNI_SHORT_ROWS_SUM, 4, sum)
@@ -135,6 +143,22 @@ static REAL joined(const REAL *part, int64_t n) {
 
 static void sum_join(const void *part, int64_t n, void *out) { *(REAL *)out = joined(part, n); }
 
+PNI_EACH_LEVEL(shift, (const REAL *restrict x, int64_t n, REAL m, REAL *restrict out), (x, n, m, out)) {
+  for (int64_t i = 0; i < n; i++) out[i] = x[i] - m;
+}
+
+PNI_EACH_LEVEL(add_to_lanes, (const REAL *restrict e, int64_t n, double *restrict lane), (e, n, lane)) {
+  double sum[8];
+  for (int k = 0; k < 8; k++) sum[k] = lane[k];
+  for (int64_t i = 0; i < n; i += 8)
+    for (int k = 0; k < 8; k++) sum[k] += (double)e[i + k];
+  for (int k = 0; k < 8; k++) lane[k] = sum[k];
+}
+
+PNI_EACH_LEVEL(divide, (REAL * x, int64_t n, REAL scale), (x, n, scale)) {
+  for (int64_t i = 0; i < n; i++) x[i] /= scale;
+}
+
 /* sum e^(x - m) over n elements `step` apart, which y receives (as far apart) unless it is NULL. Float32 sums keep
  * their digits in double. */
 static double exp_sum(pni_watch *w, const REAL *x, int64_t n, int64_t step, REAL m, REAL *y) {
@@ -142,14 +166,17 @@ static double exp_sum(pni_watch *w, const REAL *x, int64_t n, int64_t step, REAL
   for (int64_t at = 0; at < n && !(w && pni_watch_leaves(w, 4 * BLOCK)); at += BLOCK) {
     REAL shifted[BLOCK], e[BLOCK];
     int64_t size = n - at < BLOCK ? n - at : BLOCK, padded = (size + 7) / 8 * 8;
-    for (int64_t i = 0; i < size; i++) shifted[i] = x[(at + i) * step] - m;
+    if (step == 1)
+      shift(x + at, size, m, shifted);
+    else
+      for (int64_t i = 0; i < size; i++) shifted[i] = x[(at + i) * step] - m;
     VECTOR(PNI_VECTOR_exp, shifted, 1, e, size);
     for (int64_t i = size; i < padded; i++) e[i] = 0;
-    for (int64_t i = 0; i < padded; i += 8) {
-      PNI_UNROLL
-      for (int k = 0; k < 8; k++) lane[k] += (double)e[i + k];
-    }
-    for (int64_t i = 0; y && i < size; i++) y[(at + i) * step] = e[i];
+    add_to_lanes(e, padded, lane);
+    if (y && step == 1)
+      memcpy(y + at, e, (size_t)size * sizeof *e);
+    else
+      for (int64_t i = 0; y && i < size; i++) y[(at + i) * step] = e[i];
   }
   return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
@@ -170,6 +197,11 @@ static void cumsum_scan(pni_watch *w, const void *x_, void *y_, int64_t n, int64
 
 static REAL strided_max(pni_watch *w, const REAL *x, int64_t n, int64_t step) {
   REAL m = x[0];
+  for (int64_t at = 0, end; step == 1 && at < n && pni_watch_lets(w, at, n, &end); at = end) {
+    REAL some = largest(x + at, end - at);
+    m = some > m || some != some ? some : m;
+  }
+  if (step == 1) return m;
   PNI_LOOKING(w, i, 1, n) m = x[i * step] > m || x[i * step] != x[i * step] ? x[i * step] : m;
   return m;
 }
@@ -177,7 +209,10 @@ static REAL strided_max(pni_watch *w, const REAL *x, int64_t n, int64_t step) {
 static void softmax_scan(pni_watch *w, const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;
   REAL *y = y_, scale = (REAL)exp_sum(w, x, n, step, strided_max(w, x, n, step), y);
-  PNI_LOOKING(w, i, 0, n) y[i * step] /= scale;
+  if (step != 1)
+    PNI_LOOKING(w, i, 0, n) y[i * step] /= scale;
+  else
+    for (int64_t at = 0, end; at < n && pni_watch_lets(w, at, n, &end); at = end) divide(y + at, end - at, scale);
 }
 
 static void log_softmax_scan(pni_watch *w, const void *x_, void *y_, int64_t n, int64_t step) {

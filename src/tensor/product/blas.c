@@ -76,54 +76,65 @@ typedef struct {
 /* Multiplications that take a tenth of a second: more are not begun at once. */
 #define LONGEST 1.5e9
 
-/* out = x y + beta out, m x n, over k. */
+/* out = x y + beta out, m x n, over k, by BLAS. */
 static void multiply_part(const pni_product *j, const char *x, const char *y, char *out, int64_t m, int64_t n,
                           int64_t k, double beta) {
   int M = (int)m, N = (int)n, K = (int)k, ld = (int)j->n;
   if (j->dtype == PN_FLOAT64) {
-    pni_dgemm((CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1, (const double *)(const void *)x,
-              j->ldx, (const double *)(const void *)y, j->ldy, beta, (double *)(void *)out, ld);
+    cblas_dgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
+                (const double *)(const void *)x, j->ldx, (const double *)(const void *)y, j->ldy, beta,
+                (double *)(void *)out, ld);
     return;
   }
   unsigned before = pni_flush_subnormals();
-  pni_sgemm((CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1, (const float *)(const void *)x,
-            j->ldx, (const float *)(const void *)y, j->ldy, (float)beta, (float *)(void *)out, ld);
+  cblas_sgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
+              (const float *)(const void *)x, j->ldx, (const float *)(const void *)y, j->ldy, (float)beta,
+              (float *)(void *)out, ld);
   pni_keep_subnormals(before);
 }
 
-/* out = x y + bias in one pass, or false. */
-static bool biased(const pni_product *j, const char *x, const char *y, char *out, int64_t at, int64_t m, int64_t n) {
+/* out = x y + from by kernels of ours; from is the bias where it is the same in each row. */
+static void multiply_ours(const pni_product *j, const char *x, const char *y, char *out, int64_t m, int64_t n,
+                          int64_t k, const void *from, int64_t from_row) {
   bool is_float = j->dtype == PN_FLOAT32;
+  pni_panel_product p = {.m = m, .n = n, .k = k, .out_row = j->n, .x = x, .y = y, .out = out};
+  p.from = from;
+  p.from_row = from_row;
   unsigned before = is_float ? pni_flush_subnormals() : 0;
-  bool done =
-      pni_gemm_biased(is_float, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, (int)m, (int)n, (int)j->k, x,
-                      j->ldx, y, j->ldy, (const char *)j->bias + at * (is_float ? 4 : 8), out, (int)j->n);
+  pni_gemm_run(is_float, (CBLAS_TRANSPOSE)j->trans_x, j->ldx, (CBLAS_TRANSPOSE)j->trans_y, j->ldy, &p);
   if (is_float) pni_keep_subnormals(before);
-  return done;
 }
 
 /* out = x y for m rows and n columns, the first of which is `at`, of the whole result, whose rows are j->n apart. What
- * BLAS adds to is the bias instead of zeros; sums that take long are added up in parts. */
+ * is added to is the bias instead of zeros; sums that take long are added up in parts. */
 static void gemm(const job *w, const char *x, const char *y, char *out, int64_t at, int64_t m, int64_t n) {
   const pni_product *j = w->p;
   double most = LONGEST / ((double)m * (double)n) + 1;
   int64_t part = most < (double)j->k ? (int64_t)most : j->k, size = j->dtype == PN_FLOAT64 ? 8 : 4;
-  if (j->bias && j->bias_step == 1 && part == j->k && biased(j, x, y, out, at, m, n)) return;
-  if (j->bias) fill_bias(j, out, at, m, n);
+  bool adjacent = j->ours && j->bias && j->bias_step == 1;
+  if (j->bias && !adjacent) fill_bias(j, out, at, m, n);
   for (int64_t first = 0; first < j->k; first += part) {
     int64_t k = j->k - first < part ? j->k - first : part;
+    const char *from_x = x + first * (j->trans_x == CblasNoTrans ? 1 : j->ldx) * size;
+    const char *from_y = y + first * (j->trans_y == CblasNoTrans ? j->ldy : 1) * size;
     if (first && pni_leaves(w->c)) return;
-    multiply_part(j, x + first * (j->trans_x == CblasNoTrans ? 1 : j->ldx) * size,
-                  y + first * (j->trans_y == CblasNoTrans ? j->ldy : 1) * size, out, m, n, k, j->bias || first ? 1 : 0);
+    if (!j->ours)
+      multiply_part(j, from_x, from_y, out, m, n, k, j->bias || first ? 1 : 0);
+    else if (adjacent && !first)
+      multiply_ours(j, from_x, from_y, out, m, n, k, (const char *)j->bias + at * size, 0);
+    else
+      multiply_ours(j, from_x, from_y, out, m, n, k, j->bias || first ? out : NULL, j->n);
   }
 }
 
+/* Parts of one matrix that follow one another are one of ours. */
 static void run(void *data, int64_t begin, int64_t end) {
   const job *w = data;
   const pni_product *j = w->p;
   int64_t size = j->dtype == PN_FLOAT64 ? 8 : 4;
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin, parts; i < end; i += parts) {
     int64_t batch = i / j->blocks, at = i % j->blocks * j->part, rest = batch, ox = 0, oy = 0;
+    parts = !j->ours ? 1 : end - i < j->blocks - i % j->blocks ? end - i : j->blocks - i % j->blocks;
     for (int a = j->nbatch - 1; a >= 0; a--) {
       int64_t k = rest % j->shape[a];
       rest /= j->shape[a];
@@ -131,7 +142,7 @@ static void run(void *data, int64_t begin, int64_t end) {
       oy += k * j->sy[a];
     }
     char *out = j->out + batch * j->m * j->n * size;
-    int64_t whole = j->columns ? j->n : j->m, part = at + j->part < whole ? j->part : whole - at;
+    int64_t whole = j->columns ? j->n : j->m, part = at + parts * j->part < whole ? parts * j->part : whole - at;
     if (j->columns) {
       oy += at * (j->trans_y == CblasNoTrans ? 1 : j->ldy);
       gemm(w, j->x + ox * size, j->y + oy * size, out + at * size, at, j->m, part);
@@ -172,6 +183,7 @@ static void cut(pni_product *j, int64_t batch) {
   int64_t unit = work / j->blocks;
   j->units = batch * j->blocks;
   j->grain = j->blocks > 1 || unit > SMALL ? 1 : SMALL / unit + 1;
+  j->together = 2 * unit < LONGEST ? (int64_t)(LONGEST / 2 / (double)unit) : 1;
 }
 
 /* Operands in a layout that BLAS takes. */
@@ -198,6 +210,7 @@ static void decide(const pn_tensor *x, const pn_tensor *y, pn_tensor *out, pni_p
     j->ldx = (int)(j->k > 1 ? j->k : 1);
     batch = 1;
   }
+  j->ours = pni_gemm_is_ours(j->dtype == PN_FLOAT32, lx.trans, ly.trans, j->m, j->n, j->k);
   cut(j, batch);
 }
 
@@ -239,7 +252,8 @@ pn_status pni_product_run(pn_context *c, const pni_product *p) {
     return PN_OK;
   }
   job w = {p, c};
-  return pni_parallel(c, p->units, p->grain, run, &w);
+  bool alone = p->ours && p->together > p->grain && c->num_threads == 1;
+  return pni_parallel(c, p->units, alone ? p->together : p->grain, run, &w);
 }
 
 static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias,

@@ -22,6 +22,8 @@ typedef struct pni_product {
   int64_t m, n, k;
   int64_t blocks, part, units, grain;       /* parts per matrix, rows or columns of a part; shards of all of it */
   bool columns;                             /* parts are columns */
+  bool ours;                                /* by our kernels */
+  int64_t together;                         /* shards that take a tenth of a second at most */
   int nbatch;                               /* leading axes */
   const int64_t *shape;                     /* of the result, borrowed */
   int64_t sx[PN_MAX_DIMS], sy[PN_MAX_DIMS]; /* element strides of the leading axes */

@@ -59,21 +59,38 @@ __attribute__((constructor)) static void settle(void) {
   settled = wanted == 1 || pni_blas_better_core() != NULL ? OWN : BY_TABLE;
 }
 
-/* Where ours take no longer than OpenBLAS's best kernels (spec/bench/gemm.c says which entries are wrong): by level
- * and element type, for products of up to SMALL and up to MIDDLE multiplications, of x y, x y' and x' y. OpenBLAS has
- * kernels of its own for small ones with AVX-512, and is best at what is larger, and at x' y'. Its packing shows where
- * sums are SHORT. */
-enum { SMALL = 1000000, MIDDLE = 35000000, SHORT = 32 };
-static const bool own[PNI_CPU_LEVELS][2][2][3] = {
-    [PNI_CPU_AVX2] = {{{true, true, true}, {true, true, false}}, {{true, false, true}, {false, false, false}}},
-    [PNI_CPU_AVX512] = {{{false, true, false}, {true, false, true}}, {{false, true, false}, {true, false, true}}},
+/* Where ours take no longer than OpenBLAS's best kernels (spec/bench/gemm.c says which entries are wrong): of up to
+ * SMALL multiplications by level, element type, and x y, x y' or x' y, as OpenBLAS has kernels of its own for small ones
+ * with AVX-512; of more, results with a side below NARROW, but for x' y where a column of x is that of a page too. What
+ * is larger is OpenBLAS's, and x' y'. Its packing shows where sums are SHORT. */
+enum { SMALL = 1000000, NARROW = 400, SHORT = 32, PAGE = 4096 };
+static const bool own[PNI_CPU_LEVELS][2][3] = {
+    [PNI_CPU_AVX2] = {{true, true, true}, {true, false, true}},
+    [PNI_CPU_AVX512] = {{false, true, false}, {false, true, false}},
 };
 
 bool pni_gemm_prefers_own(bool is_float, bool turned_x, bool turned_y, int64_t m, int64_t n, int64_t k) {
   double work = (double)m * (double)n * (double)k;
-  if (work > MIDDLE || (turned_x && turned_y)) return false;
-  if (work > SMALL && k <= SHORT && !turned_x && !turned_y) return own_kernels() != NULL;
-  return own[pni_cpu_level()][is_float][work > SMALL][turned_x ? 2 : turned_y];
+  if ((turned_x && turned_y) || !own_kernels()) return false;
+  if (work <= SMALL) return own[pni_cpu_level()][is_float][turned_x ? 2 : turned_y];
+  if (k <= SHORT && !turned_x && !turned_y) return true;
+  return (m < n ? m : n) < NARROW && !(turned_x && m % (PAGE / (is_float ? 4 : 8)) == 0);
+}
+
+bool pni_gemm_is_ours(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int64_t m, int64_t n,
+                      int64_t k) {
+  if (settled == BLAS_ALONE || k <= 0) return false;
+  return settled == OWN || pni_gemm_prefers_own(is_float, trans_x != CblasNoTrans, trans_y != CblasNoTrans, m, n, k);
+}
+
+void pni_gemm_run(bool is_float, CBLAS_TRANSPOSE trans_x, int ldx, CBLAS_TRANSPOSE trans_y, int ldy,
+                  pni_panel_product *p) {
+  bool tx = trans_x != CblasNoTrans, ty = trans_y != CblasNoTrans;
+  p->x_row = tx ? 1 : ldx;
+  p->x_col = tx ? ldx : 1;
+  p->y_row = ty ? 1 : ldy;
+  p->y_col = ty ? ldy : 1;
+  own_kernels()[is_float](p);
 }
 
 int64_t pni_gemm_pack_size(int64_t n, int64_t k) { return settled != BLAS_ALONE ? pni_panel_room(n, k) : 0; }
@@ -110,22 +127,15 @@ const char *pn_context_advice(const pn_context *c) {
   return core ? texts[settled == OWN][strcmp(core, "SkylakeX") == 0] : "";
 }
 
-/* Takes a product unless it is none of ours; bias: what is added to each row in the place of out, or NULL. */
+/* Takes a product unless it is none of ours. */
 static bool take(int is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha,
-                 const void *x, int ldx, const void *y, int ldy, double beta, const void *bias, void *out, int ld) {
-  if (settled == BLAS_ALONE || k <= 0 || (alpha != 1 && alpha != -1) || (beta != 0 && beta != 1)) return false;
-  bool tx = trans_x != CblasNoTrans, ty = trans_y != CblasNoTrans;
-  if (settled == BY_TABLE && !pni_gemm_prefers_own(is_float, tx, ty, m, n, k)) return false;
-  pni_panel_product p = {.m = m, .n = n, .k = k, .x_row = tx ? 1 : ldx, .x_col = tx ? ldx : 1, .y_row = ty ? 1 : ldy};
-  p.y_col = ty ? ldy : 1;
-  p.out_row = ld;
-  p.x = x;
-  p.y = y;
-  p.out = out;
-  p.from = bias ? bias : beta == 1 ? out : NULL;
-  p.from_row = bias ? 0 : ld;
+                 const void *x, int ldx, const void *y, int ldy, double beta, void *out, int ld) {
+  if ((alpha != 1 && alpha != -1) || (beta != 0 && beta != 1)) return false;
+  if (!pni_gemm_is_ours(is_float, trans_x, trans_y, m, n, k)) return false;
+  pni_panel_product p = {.m = m, .n = n, .k = k, .out_row = ld, .from_row = ld, .x = x, .y = y, .out = out};
+  p.from = beta == 1 ? out : NULL;
   p.negative = alpha == -1;
-  own_kernels()[is_float](&p);
+  pni_gemm_run(is_float, trans_x, ldx, trans_y, ldy, &p);
   return true;
 }
 #else
@@ -138,6 +148,14 @@ void pni_gemm_packed(bool is_float, int64_t m, int64_t n, int64_t k, const void 
   (void)is_float, (void)m, (void)n, (void)k, (void)x, (void)packed, (void)add, (void)out;
 }
 bool pni_gemm_is_own(void) { return false; }
+bool pni_gemm_is_ours(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int64_t m, int64_t n,
+                      int64_t k) {
+  return (void)is_float, (void)trans_x, (void)trans_y, (void)m, (void)n, (void)k, false;
+}
+void pni_gemm_run(bool is_float, CBLAS_TRANSPOSE trans_x, int ldx, CBLAS_TRANSPOSE trans_y, int ldy,
+                  pni_panel_product *p) {
+  (void)is_float, (void)trans_x, (void)ldx, (void)trans_y, (void)ldy, (void)p;
+}
 bool pni_gemm_prefers_own(bool is_float, bool turned_x, bool turned_y, int64_t m, int64_t n, int64_t k) {
   return (void)is_float, (void)turned_x, (void)turned_y, (void)m, (void)n, (void)k, false;
 }
@@ -145,26 +163,17 @@ const char *pn_context_advice(const pn_context *c) { return (void)c, ""; }
 #endif
 
 #if PNI_CPU_X86
-#define TAKEN(is_float, alpha, beta, bias)                                                                             \
-  take(is_float, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, bias, out, ld)
+#define TAKEN(is_float) take(is_float, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld)
 #else
-#define TAKEN(is_float, alpha, beta, bias) false
+#define TAKEN(is_float) false
 #endif
-
-bool pni_gemm_biased(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k,
-                     const void *x, int ldx, const void *y, int ldy, const void *bias, void *out, int ld) {
-  return (void)is_float, (void)trans_x, (void)trans_y, (void)m, (void)n, (void)k, (void)x, (void)ldx, (void)y,
-         (void)ldy, (void)bias, (void)out, (void)ld, TAKEN(is_float, 1, 0, bias);
-}
 
 void pni_sgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, float alpha, const float *x,
                int ldx, const float *y, int ldy, float beta, float *out, int ld) {
-  if (!TAKEN(1, alpha, beta, NULL))
-    cblas_sgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
+  if (!TAKEN(1)) cblas_sgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
 }
 
 void pni_dgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha, const double *x,
                int ldx, const double *y, int ldy, double beta, double *out, int ld) {
-  if (!TAKEN(0, alpha, beta, NULL))
-    cblas_dgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
+  if (!TAKEN(0)) cblas_dgemm(CblasRowMajor, trans_x, trans_y, m, n, k, alpha, x, ldx, y, ldy, beta, out, ld);
 }

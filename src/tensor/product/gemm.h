@@ -11,15 +11,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "panel_product.h"
 
 /* out [m, n] = alpha x y + beta out, x [m, k] and y [k, n] or their transposes, rows ldx, ldy and ld apart. */
 void pni_sgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, float alpha, const float *x,
                int ldx, const float *y, int ldy, float beta, float *out, int ld);
 void pni_dgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k, double alpha, const double *x,
                int ldx, const double *y, int ldy, double beta, double *out, int ld);
-/* out = x y + bias, of n elements, in each row, if that is one of our products; false: nothing was done. */
-bool pni_gemm_biased(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, int k,
-                     const void *x, int ldx, const void *y, int ldy, const void *bias, void *out, int ld);
+/* Does that take our kernels? Then each number is the same sum however the product is cut into rows and columns. */
+bool pni_gemm_is_ours(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int64_t m, int64_t n, int64_t k);
+/* What they are to do, strides of x and y apart, or a part of it. */
+void pni_gemm_run(bool is_float, CBLAS_TRANSPOSE trans_x, int ldx, CBLAS_TRANSPOSE trans_y, int ldy,
+                  pni_panel_product *p);
+
 /* ---- products of few rows with a matrix that many of them share: our kernels at every level that has some, unless
  * PENUMBRA_PRODUCTS says blas, as BLAS would pack the matrix each time ---- */
 

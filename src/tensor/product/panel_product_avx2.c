@@ -1,6 +1,7 @@
 /* panel_product_avx2.c: panel products for AVX2. */
 #include <string.h>
 #include "../../base/processor.h"
+#include "../lane/lane_shuffle.h"
 #include "panel_product.h"
 
 #if PNI_CPU_X86

@@ -1,6 +1,7 @@
 /* panel_product_avx512.c: panel products for AVX-512. */
 #include <string.h>
 #include "../../base/processor.h"
+#include "../lane/lane_shuffle.h"
 #include "panel_product.h"
 
 #if PNI_CPU_X86

@@ -80,6 +80,31 @@ static void (*const NAME(panel_tiles)[ROWS][2])(const NAME(panel_block) *) = {
 #endif
 };
 
+#ifdef PNI_HAS_SHUFFLE
+typedef REAL NAME(panel_four) __attribute__((vector_size(4 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+#define CHANGE(i, s)                                                                                                   \
+  {                                                                                                                    \
+    NAME(panel_four) a = v[i], b = v[(i) + (s)];                                                                       \
+    v[i] = __builtin_shufflevector(a, b, LOW_4_##s);                                                                   \
+    v[(i) + (s)] = __builtin_shufflevector(a, b, HIGH_4_##s);                                                          \
+  }
+/* Four rows of four columns of y, each of which lies in one run. */
+FN void NAME(panel_turn)(const REAL *y, int64_t y_col, REAL *to) {
+  NAME(panel_four) v[4];
+  PNI_UNROLL for (int i = 0; i < 4; i++) v[i] = *(const NAME(panel_four) *)(y + i * y_col);
+  CHANGE(0, 1)
+  CHANGE(2, 1)
+  CHANGE(0, 2)
+  CHANGE(1, 2)
+  PNI_UNROLL for (int i = 0; i < 4; i++) * (NAME(panel_four) *)(to + i * COLUMNS) = v[i];
+}
+#undef CHANGE
+#define TURNED(p, y, n, panel, c)                                                                                      \
+  for (; (p)->y_row == 1 && c + 4 <= n; c += 4) NAME(panel_turn)(y + c * (p)->y_col, (p)->y_col, panel + c);
+#else
+#define TURNED(p, y, n, panel, c)
+#endif
+
 /* The panel becomes k rows of y, or of -y, of n columns; the rest is 0. */
 TARGET static void NAME(panel_pack)(const pni_panel_product *p, const REAL *y, int64_t k, int64_t n, REAL *panel) {
   REAL *const first = panel;
@@ -94,12 +119,15 @@ TARGET static void NAME(panel_pack)(const pni_panel_product *p, const REAL *y, i
       for (int64_t c = 0; c < n; c++) panel[c] = y[c];
   else {
     int64_t r = 0;
-    for (; r + 4 <= k; r += 4, panel += 4 * COLUMNS, y += 4 * p->y_row) /* lines of both are read and written whole */
-      for (int64_t c = 0; c < n; c++) {
+    for (; r + 4 <= k; r += 4, panel += 4 * COLUMNS, y += 4 * p->y_row) { /* lines are read and written whole */
+      int64_t c = 0;
+      TURNED(p, y, n, panel, c)
+      for (; c < n; c++) {
         const REAL *from = y + c * p->y_col;
         REAL *to = panel + c;
         PNI_UNROLL for (int i = 0; i < 4; i++) to[i * COLUMNS] = from[i * p->y_row];
       }
+    }
     for (; r < k; r++, panel += COLUMNS, y += p->y_row)
       for (int64_t c = 0; c < n; c++) panel[c] = y[c * p->y_col];
   }
@@ -128,6 +156,16 @@ FN int64_t NAME(panel_depth)(int64_t k) {
   return (k + parts - 1) / parts;
 }
 
+/* Asks for part `i` of `parts` of what of y becomes a panel of k rows and n columns, so that it is near when packed. */
+FN void NAME(panel_ahead)(const pni_panel_product *p, const REAL *y, int64_t k, int64_t n, int64_t i, int64_t parts) {
+  enum { LINE = 64 / sizeof(REAL) };
+  bool turned = p->y_col != 1;
+  int64_t rows = turned ? n : k, row = turned ? p->y_col : p->y_row, length = turned ? k : n;
+  int64_t begin = rows * i / parts, end = rows * (i + 1) / parts;
+  for (int64_t r = begin; r < end; r++)
+    for (int64_t c = 0; c < length; c += LINE) __builtin_prefetch(y + r * row + c, 0, 2);
+}
+
 /* Blocks have as many rows each as can be. */
 TARGET static void NAME(panel_rows)(const pni_panel_product *p) {
   REAL own[DEEPEST * COLUMNS] __attribute__((aligned(64)));
@@ -153,8 +191,14 @@ TARGET static void NAME(panel_rows)(const pni_panel_product *p) {
            .out_row = p->out_row,
            .from_row = first ? p->out_row : p->from_row,
            .mask = ~0U >> (32 - ((n - 1) % LANES + 1))};
+      bool last = at + COLUMNS >= p->n;
+      int64_t ahead_at = last ? 0 : at + COLUMNS, ahead_first = last ? first + depth : first;
       for (int64_t i = 0; i < p->m; i += height, b.x += height * p->x_row, b.out += height * p->out_row) {
         int64_t rows = p->m - i < height ? p->m - i : height;
+        if (!packed && ahead_first < p->k) NAME(panel_ahead)
+        (p, (const REAL *)p->y + ahead_first * p->y_row + ahead_at * p->y_col,
+         p->k - ahead_first < depth ? p->k - ahead_first : depth, p->n - ahead_at < COLUMNS ? p->n - ahead_at : COLUMNS,
+         i / height, blocks);
 #ifndef STORE_SOME
         if (n != LANES && n != COLUMNS)
           NAME(panel_edge)(b, rows, n);
@@ -200,6 +244,7 @@ TARGET static void NAME(panel_pack_all)(const pni_panel_product *p, void *packed
 #undef COLUMNS
 #undef DEEPEST
 #undef TILE
+#undef TURNED
 #undef TILES
 #undef REAL
 #undef NAME
