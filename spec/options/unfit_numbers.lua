@@ -50,4 +50,43 @@ function unfit.of(row, option, now)
   return list
 end
 
+-- A number that a message tells: 0.5, 1/3, inf.
+local function number(text)
+  local a, b = text:match "^(%-?%d+)/(%d+)$"
+  return a and a / b or tonumber(text) or text == "inf" and math.huge or nil
+end
+
+local PHRASES = { -- what follows "must", and whether its ends are let pass
+  { "^lie strictly between (%S-) and (%S-)%f[,\0]", false, false }, { "^lie between (%S-) and (%S-)%f[,\0]", false, false },
+  { "^lie in %[(%S+), (%S-)%]", true, true }, { "^lie in %[(%S+), (%S-)%)", true, false },
+  { "^lie in %((%S+), (%S-)%]", false, true }, { "^lie in %((%S+), (%S-)%)", false, false },
+  { "^lie in (%S+) to (%S-)%f[,\0]", true, true }, { "^be above (%S-) and at most (%S-)%f[,\0]", false, true },
+  { "^be at least (%S-) and below (%S-)%f[,\0]", true, false }, { "^be (%S-) or more and below (%S-)%f[,\0]", true, false },
+  { "^be above (%S-)%f[,\0]", false }, { "^be a number from (%S-) on", true } }
+
+--- unfit.ends(name, message): what a refusal of the option of this name tells of the ends of its interval: a list of
+--- {value, taken = whether it is let pass (nil: either)}.
+function unfit.ends(name, message)
+  local list, said = {}, message:match("%f[%w_]" .. name .. "%f[^%w_][%w_, ]- must (.*)") or ""
+  local function add(end_of, is_taken, way)
+    if not end_of then return end
+    list[#list + 1] = { end_of, taken = is_taken }
+    if is_taken and math.abs(end_of) < math.huge then
+      list[#list + 1] = { end_of + way * 1e-9 * math.max(1, math.abs(end_of)), taken = false }
+    end
+  end
+  for _, phrase in ipairs(PHRASES) do
+    local low, high = said:match(phrase[1])
+    if low then
+      add(number(low), phrase[2], -1)
+      add(high and number(high), phrase[3], 1)
+      if not high then list[#list + 1] = { 2 } end -- what is a share says more
+      return list
+    end
+  end
+  if said:find "^be positive%f[,\0]" or said:find "^be a positive number" then add(0, false)
+  elseif said:find "^not be negative" then add(0, true, -1) end
+  return list
+end
+
 return unfit

@@ -132,7 +132,7 @@ function smoothing.smooth(self, given)
   if not o.draws then
     core.error "smooth: option 'draws' is required"
   end
-  local m = options.whole("smooth", "draws", o.draws, 1)
+  local m = o.draws
   local record = smoothing.recorded(self)
   if not self.model.transition_log_prob then
     core.error "smooth: needs the transition's density (transition_log_prob)"
