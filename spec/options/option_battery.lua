@@ -192,7 +192,8 @@ local function check_ends(case, option, message, seen)
       seen[v] = true
       local ok, said = pcall(outcome, case, merged(case[2], { [option.name] = v }))
       said = not ok and tostring(said) or ""
-      assert(at_end.taken == nil or ok == at_end.taken or not ok and said ~= message:gsub("got .*", "got " .. tostring(v)),
+      local again = message:gsub("got .*", "got " .. tostring(v))
+      assert(at_end.taken == nil or ok == at_end.taken or not ok and said ~= again,
         ("%s = %.17g, %s"):format(option.name, v, ok and "which is taken: " .. message or said))
       if not ok then check_ends(case, option, said, seen) end
     end
