@@ -2,6 +2,7 @@
 --- which must not give the bits of the first. An option that is new and not here fails.
 local pn = require "penumbra"
 local known_options = require "penumbra.shell.known_options"
+local battery = require "spec.options.option_battery"
 local unfit = require "spec.options.unfit_numbers"
 
 local NAN = 0 / 0
@@ -279,6 +280,14 @@ describe("an option that is not what it was changes what comes out of", function
         assert(after(by) ~= after(with(by, { [key] = changes[key][1] })), key .. " changes nothing")
       end
     end
+  end)
+
+  it("not what is told of a training, which goes to its last step", function()
+    pn.seed(5)
+    local m, b = pn.models.deepar(kinds.deepar.base), batch_of(kinds.deepar.base)
+    assert.equal(3, battery.check_progress(function(file)
+      m:fit { series = b, steps = 3, progress = file, compile = false }
+    end))
   end)
 
   it("an autoencoder's bound by importance, which takes its data in parts", function()

@@ -144,10 +144,19 @@ local function called(name)
 end
 special.on_step, special.on_epoch, special.on_row = called "on_step", called "on_epoch", called "on_row"
 
-function special.progress(case)
+--- battery.check_progress(f): what f(file) writes as progress ends where all is done.
+function battery.check_progress(f)
   local file <close> = io.tmpfile()
-  outcome(case, merged(case[2], { progress = file }))
-  assert(file:seek "end" > 0, "nothing is written")
+  f(file)
+  file:seek "set"
+  local text = file:read "a"
+  local label, percent, done, total = text:match "(%w+) +(%d+) %%  (%d+)/(%d+)  [^\n]*\n$"
+  assert(label and percent == "100" and done == total, "what is written does not end with all done: " .. text)
+  return tonumber(total)
+end
+
+function special.progress(case)
+  battery.check_progress(function(file) outcome(case, merged(case[2], { progress = file })) end)
 end
 
 function special.compile(case)
