@@ -56,7 +56,7 @@ function smoothing.in_chunks(m, n, f)
   for first = 1, m, each do
     parts[#parts + 1] = f(first, math.min(m, first + each - 1))
   end
-  return #parts == 1 and parts[1] or core.concatenate(parts, 1)
+  return core.concatenate(parts, 1)
 end
 
 -- Ancestors [M, B...] of the states `after` [M, ...] by w p(after | particle).
