@@ -305,7 +305,7 @@ describe("the options of the policy", function()
       assert.is_false(ok)
       return (message:gsub("^[^:]+:%d+: ", ""))
     end
-    assert.matches("^pool: gamma must lie between 0 and 1, got 2", message_of { gamma = 2 })
+    assert.matches("^pool: gamma must lie in 0 to 1, got 2", message_of { gamma = 2 })
     assert.matches("^pool: points must be a whole number from 1 on, got 0", message_of { points = 0 })
     assert.matches("^pool: precision must be a positive number, got %-1", message_of { precision = -1 })
     assert.matches("^pool: diversity must be one of", message_of { diversity = "never" })

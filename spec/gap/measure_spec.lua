@@ -129,7 +129,25 @@ describe("measure, of a linear Gaussian system with a bad network,", function()
     local text = tostring(report)
     assert.truthy(text:find("conditioning gap +0%.%d+ %+%- 0%.0%d+"))
     assert.truthy(text:find("conditioning is an upper bound by what the refitted network lacks", 1, true))
-    assert.equal("panel", getmetatable(report:panel()).__name or "panel")
+    local panel, told = report:panel(), {}
+    for _, mark in ipairs(panel.marks) do
+      for _, line in ipairs(mark.data) do told[#told + 1] = line end
+    end
+    local k = 0
+    for i, name in ipairs { "approximation", "conditioning", "amortisation" } do
+      local v = report[name]
+      for _, corner in ipairs { { i - 0.2, 0 }, { i + 0.2, 0 }, { i + 0.2, v.value }, { i - 0.2, v.value },
+        { i - 0.2, 0 }, { i, v.value, v.value - 2 * v.se, v.value + 2 * v.se } } do
+        k = k + 1
+        local column = 0
+        for number in told[k]:gmatch "%S+" do
+          column = column + 1
+          assert.near(corner[column], tonumber(number), 1e-5)
+        end
+        assert.equal(#corner, column)
+      end
+    end
+    assert.equal(k, #told)
   end)
 
   it("leaves the model and the network as they were, and tells what had not settled", function()

@@ -200,6 +200,9 @@ describe("the split", function()
     s = gap.split(p, { probs = pn.tensor { 0.5, 0.5 } })
     near(0.5 * (0.5 * math.log(0.5 / 0.2) + 0.5 * math.log(0.5 / 0.8) + 0.5 * math.log(0.5 / 0.6)
       + 0.5 * math.log(0.5 / 0.4)), s.total, 1e-14)
+    near(0, s.approximation, 0) -- any law of two values is in the family
+    near(pn.dist.kl(pn.dist.categorical { 0.5, 0.5 }, pn.dist.categorical { logits = p.log_probs }):item(),
+      s.amortisation, 1e-14)
     assert.truthy(message_of(gap.split, omega, { loc = q.loc }):find("q must have one of variance and cov", 1, true))
   end)
 end)

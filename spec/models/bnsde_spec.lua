@@ -126,6 +126,18 @@ describe("weights", function()
   end)
 end)
 
+describe("weights drawn at each step", function()
+  it("leave gradients finite where nothing comes in", function()
+    local net = nn.sequential { nn.linear(2, 3, { bias = false }), nn.tanh(), nn.linear(3, 2, { bias = false }) }
+    local m = pn.models.bnsde { size = 2, network = net, diffusion = 1, noise = 1, weights = "step" }
+    local h = pn.param(pn.zeros { 2, 2, 2 })
+    local f = m:drift(pn.zeros { 2, 1 }, h, m:sample_weights { draws = 2, count = 2 })
+    for _, slope in ipairs(pn.grad((f * pn.randn(f:shape())):sum(), { h, table.unpack(m.network:parameters()) })) do
+      assert(slope:isfinite():all():item())
+    end
+  end)
+end)
+
 describe("a hybrid", function()
   local function lorenz(_, h)
     local x, y, z = h:slice(-1, 1, 1), h:slice(-1, 2, 2), h:slice(-1, 3, 3)

@@ -1,6 +1,9 @@
 --- Every option of a forecaster and of its fit changes what comes out: each stands here beside another value of it,
 --- which must not give the bits of the first. An option that is new and not here fails.
 local pn = require "penumbra"
+local known_options = require "penumbra.shell.known_options"
+local battery = require "spec.options.option_battery"
+local unfit = require "spec.options.unfit_numbers"
 
 local NAN = 0 / 0
 local ABSENT = {}
@@ -150,16 +153,31 @@ local function has_its_slope(name, o, key)
   assert.near(wanted, slope, 1e-5 * math.max(1, math.abs(slope)), key)
 end
 
+-- Numbers that an option cannot be are refused by its name.
+local function check_refused(name, key, option, base)
+  local now = base[key]
+  if now == nil then now = option.default end
+  for _, bad in ipairs(unfit.of("pn.models." .. name, option, now)) do
+    local ok, message = pcall(pn.models[name], with(base, { [key] = bad[1] }))
+    message = tostring(message)
+    assert(not ok and message:find(key, 1, true), ("%s = %s: %s"):format(key, bad[1], message))
+    local from = bad.from and message:match "from (%-?%d+) on"
+    assert(not from or tonumber(from) == bad.from, message)
+  end
+end
+
 describe("an option that is not what it was changes what comes out of", function()
   for _, name in ipairs { "deepar", "deep_state", "sgls", "rsgls", "rsgls_issm", "arsgls", "kvae", "vssm" } do
     local base, changes = kinds[name].base, kinds[name].changes
     it(name, function()
-      local before, known = {}, {}
+      local before, known, known_of = {}, {}, {}
+      for _, option in ipairs(known_options.of(pn.models[name])) do known_of[option.name] = option end
       for _, key in ipairs(names_of(pn.models[name], { no_such_option_of_a_model = 1 })) do
         known[key] = true
         local change = changes[key]
         assert(change ~= nil, key .. " is an option that is not here")
         if type(change) ~= "table" then change = { change } end
+        check_refused(name, key, known_of[key], base)
         if not change.same then
           local function both() return with(base, type(change.by) == "function" and change.by() or change.by or {}) end
           local id, second = change.by and key or "", both()
@@ -179,6 +197,24 @@ describe("an option that is not what it was changes what comes out of", function
       end
     end)
   end
+
+  -- p(a y + b) is p(y) / a for each number that is seen.
+  it("a batch, where y is in other units, by their Jacobian alone", function()
+    for name, case in pairs(kinds) do
+      pn.seed(5)
+      local o = with(case.base, { scaling = "standard" })
+      local m, b = pn.models[name](o), batch_of(o)
+      local other = with(b, { y = b.y * 3 - 70 })
+      local wanted = b.y:eq(b.y):to "float64":sum(1):sum(2) * -math.log(3)
+      for _, method in ipairs { "log_evidence", "bound" } do
+        local function of(x) return m[method](m, x, { generator = pn.generator(1) }) end
+        if m[method] then
+          local off = (of(other) - of(b) - wanted):abs():max():item()
+          assert(off < 1e-7, ("%s: %s is off by %g"):format(name, method, off))
+        end
+      end
+    end
+  end)
 
   it("the rate, which falls from lr to its part decay in the last iteration", function()
     local optim, made = require "penumbra.optim", nil
@@ -244,6 +280,14 @@ describe("an option that is not what it was changes what comes out of", function
         assert(after(by) ~= after(with(by, { [key] = changes[key][1] })), key .. " changes nothing")
       end
     end
+  end)
+
+  it("not what is told of a training, which goes to its last step", function()
+    pn.seed(5)
+    local m, b = pn.models.deepar(kinds.deepar.base), batch_of(kinds.deepar.base)
+    assert.equal(3, battery.check_progress(function(file)
+      m:fit { series = b, steps = 3, progress = file, compile = false }
+    end))
   end)
 
   it("an autoencoder's bound by importance, which takes its data in parts", function()

@@ -21,6 +21,70 @@ local function expect(want, x, narrow, more)
   assert.is_true(math.abs(mean - want) <= allowed, ("%.6f is not within %.6f of %.6f"):format(mean, allowed, want))
 end
 
+describe("bases begin", function()
+  local base_matrices = require "penumbra.models.base_matrices"
+  local function made(more)
+    local o = { count = 3, inputs = 2, hidden = { 4 }, groups = { { "a" } }, matrices = {}, noises = {} }
+    for name, value in pairs(more) do o[name] = value end
+    pn.seed(3)
+    return base_matrices.new(o)
+  end
+
+  it("where their names say", function()
+    for name, variance in pairs { normal = 1, fan_in = 1 / 50, identity = 0.4 ^ 2 / 50 } do
+      local x = made { matrices = { a = { name == "identity" and 50 or 80, 50 } }, start = { a = name }, spread = 0.4,
+        groups = { { "a" } } }.bases.a
+      local off = name == "identity" and x - pn.eye(50) or x
+      expect(variance, off:square(), variance * 0.1)
+      expect(0, off[1] * off[2] / variance, 0.13) -- each base has draws of its own
+    end
+    for _, shape in ipairs { { 5, 3 }, { 3, 5 }, { 4, 4 } } do
+      local x = made { matrices = { a = shape }, start = { a = "orthogonal" } }.bases.a
+      local y = shape[1] < shape[2] and x:transpose(-1, -2) or x
+      close(y:transpose(-1, -2):matmul(y), pn.eye(math.min(shape[1], shape[2])):broadcast_to { 3, table.unpack(
+        pn.eye(math.min(shape[1], shape[2])):shape()) }, 1e-12, "orthonormal")
+      assert.is_true((x[1] - x[2]):abs():max():item() > 0.1)
+    end
+    local one = made { matrices = { a = { 3, 3 } }, scaling = 5 }.bases.a
+    close(one * 5, made { matrices = { a = { 3, 3 } } }.bases.a, 1e-12, "scaling")
+  end)
+
+  it("with scales that are a geometric row between the ends", function()
+    local x = made { noises = { a = { 2 } }, count = 5, scales = { a = { 0.01, 100 } } }.bases.a
+    assert.same({ 5, 2 }, x:shape())
+    close((-x):sort(1), (pn.tensor { -2, -1, 0, 1, 2 } * math.log(10)):unsqueeze(2):broadcast_to { 5, 2 }, 1e-12, "row")
+    x = made { noises = { a = { 2 } }, count = 1, scales = { a = { 0.01, 4 } } }.bases.a
+    close((-x):exp(), pn.full({ 1, 2 }, 0.2), 1e-12, "one")
+    x = made { noises = { a = { 1 } }, count = 2 }.bases.a
+    close((-x):exp():sort(1), pn.tensor { { 1e-4 }, { 1 } }, 1e-12, "default")
+  end)
+
+  it("and are averaged by the weights of their group", function()
+    for k, average in ipairs(base_matrices.averages) do
+      local b = made { groups = { { "a", "q" }, { "c" } }, matrices = { a = { 2, 3 }, c = { 1, 2 } },
+        noises = { q = { 2 } }, average = average, floor = 0.01 }
+      local s = pn.randn { 4, 2 }
+      local w, m, out = b:weights(s), b:held(), {}
+      for name, x in pairs(m(w)) do out[name] = x end
+      local logits = b.net(s)
+      for g = 1, 2 do close(w[g], logits:slice(-1, 3 * g - 2, 3 * g):softmax(-1), 1e-14, "weights") end
+      for row = 1, 4 do
+        local a, c, q = 0, 0, 0
+        local sd = (-b.bases.q):exp()
+        for i = 1, 3 do
+          a, c = a + w[1][row][i] * b.bases.a[i], c + w[2][row][i] * b.bases.c[i]
+          q = q + w[1][row][i] * ({ sd[i], sd[i]:square(), -b.bases.q[i] })[k]
+        end
+        close(out.a[row], a, 1e-12, "a")
+        close(out.c[row], c, 1e-12, "c")
+        close(out.q[row], ({ q:square(), q, (q * 2):exp() })[k] + 0.01, 1e-12, average)
+      end
+      assert.equal(1, b:group_of "q")
+      assert.equal(2, b:group_of "c")
+    end
+  end)
+end)
+
 -- ---- models whose bases are equal: linear systems ----
 
 local SYSTEM = { a = { { 0.9, 0.2 }, { -0.3, 0.8 } }, c = { { 1, 0.5 }, { 0.2, -1 } }, q = { 0.3, 0.2 },

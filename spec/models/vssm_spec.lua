@@ -92,6 +92,13 @@ describe("a smoothed path", function()
 end)
 
 describe("the gain", function()
+  it("that all share begins at softplus(0.5)", function()
+    local m = pn.models.vssm { latent = 3, units = 2, gain = "shared", floor = 0.25 }
+    local _, g = m.states:move(pn.randn { 2, 3 })
+    assert.near(0, (g - math.log(1 + math.exp(0.5)) - 0.25):abs():max():item(), 1e-15)
+    assert.same({ 3 }, g:shape())
+  end)
+
   it("never falls below its floor", function()
     for _, gain in ipairs { "shared", "network" } do
       local m = pn.models.vssm { latent = 2, units = 2, gain = gain, transition = "plain", floor = 1e-3,

@@ -224,6 +224,17 @@ describe("a linear model predicts", function()
   end)
 end)
 
+describe("a bound of series in parts", function()
+  it("counts the units of y as one of all together does", function()
+    local m = linear { scaling = "standard" }
+    local b = { y = pn.randn({ 4, 3, 1 }, { generator = pn.generator(2) }) * 5 + 1 }
+    local function bound(size) return m:bound(b, { draws = 4, batch_size = size, generator = pn.generator(1) }) end
+    assert.equal(0, largest(bound(), bound(1000)))
+    local alone = m:bound({ y = b.y:slice(2, 1, 1) }, { draws = 4, generator = pn.generator(1) })
+    assert.equal(0, largest(alone[1], bound(4)[1])) -- parts of one series
+  end)
+end)
+
 describe("generate", function()
   it("draws series of the model's law, with controls at their step", function()
     pn.seed(9)

@@ -144,10 +144,19 @@ local function called(name)
 end
 special.on_step, special.on_epoch, special.on_row = called "on_step", called "on_epoch", called "on_row"
 
-function special.progress(case)
+--- battery.check_progress(f): what f(file) writes as progress ends where all is done.
+function battery.check_progress(f)
   local file <close> = io.tmpfile()
-  outcome(case, merged(case[2], { progress = file }))
-  assert(file:seek "end" > 0, "nothing is written")
+  f(file)
+  file:seek "set"
+  local text = file:read "a"
+  local label, percent, done, total = text:match "(%w+) +(%d+) %%  (%d+)/(%d+)  [^\n]*\n$"
+  assert(label and percent == "100" and done == total, "what is written does not end with all done: " .. text)
+  return tonumber(total)
+end
+
+function special.progress(case)
+  battery.check_progress(function(file) outcome(case, merged(case[2], { progress = file })) end)
 end
 
 function special.compile(case)
@@ -184,6 +193,22 @@ local function check(case, option)
   for _, value in ipairs(list) do shows(case, option, value) end
 end
 
+-- The interval that a refusal tells is the one that is let pass, to its ends.
+local function check_ends(case, option, message, seen)
+  for _, at_end in ipairs(unfit.ends(option.name, message)) do
+    local v = at_end[1]
+    if not seen[v] then
+      seen[v] = true
+      local ok, said = pcall(outcome, case, merged(case[2], { [option.name] = v }))
+      said = not ok and tostring(said) or ""
+      local again = message:gsub("got .*", "got " .. tostring(v))
+      assert(at_end.taken == nil or ok == at_end.taken or not ok and said ~= again,
+        ("%s = %.17g, %s"):format(option.name, v, ok and "which is taken: " .. message or said))
+      if not ok then check_ends(case, option, said, seen) end
+    end
+  end
+end
+
 -- What it cannot be is refused by its name.
 local function check_refused(row, case, option)
   local now = case[2][option.name]
@@ -195,6 +220,7 @@ local function check_refused(row, case, option)
     assert(message:find(option.name, 1, true), ("%s = %s: %s"):format(option.name, bad[1], message))
     local from = bad.from and message:match "from (%-?%d+) on"
     assert(not from or tonumber(from) == bad.from, message)
+    check_ends(case, option, message, {})
   end
 end
 

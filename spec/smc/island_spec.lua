@@ -196,6 +196,28 @@ describe("islands of an SMC sampler", function()
     end)
   end
 
+  it("climb a ladder whose weights are worth what it tells", function()
+    for _, levels in ipairs { 3, 5 } do
+      local _, _, ladder = still(levels, 0)
+      assert.equal(levels, #ladder)
+      local factors, places = FACTORS, {}
+      for k, rung in ipairs(ladder) do
+        assert.near(k / levels, rung.level, 1e-12)
+        if k == 1 then -- before anything is resampled all count alike
+          local n, sum, square = 0, 0, 0
+          for _, row in ipairs(factors) do
+            for _, f in ipairs(row) do
+              local w = math.exp(f / levels)
+              n, sum, square = n + 1, sum + w, square + w * w
+            end
+          end
+          assert.near(sum ^ 2 / square, rung.ess, 1e-9)
+        end
+      end
+      assert.equal(1, ladder[levels].level)
+    end
+  end)
+
   it("tell the account whose descendants particles are", function()
     local moved = 0
     for seed = 1, 20 do

@@ -826,6 +826,17 @@ describe("discretisation", function()
     close(d.transition_cov, pn.tensor { { 18, 9 }, { 9, 6 } }, 1e-11)
     pn.seed(71)
     local f, q = pn.randn { 3, 3 }, covariance(3, 3)
+    for _, many in ipairs { { drift = pn.stack({ f, f * 0.5 }, 1), diffusion = q, step = 0.4 },
+      { drift = f, diffusion = pn.stack({ q, q * 2 }, 1), step = 0.4 } } do
+      local both = kalman.discretise(many)
+      for k = 1, 2 do
+        local own = kalman.discretise { drift = many.drift:ndim() == 3 and many.drift[k] or f,
+          diffusion = many.diffusion:ndim() == 3 and many.diffusion[k] or q, step = 0.4 }
+        assert.same({ 2, 3, 3 }, both.transition:shape())
+        assert.is_true((both.transition[k] - own.transition):abs():max():item() < 1e-12)
+        assert.is_true((both.transition_cov[k] - own.transition_cov):abs():max():item() < 1e-12)
+      end
+    end
     local one = kalman.discretise { drift = f, diffusion = q, step = 0.4, offset = pn.ones { 3 } }
     local two = kalman.discretise { drift = f, diffusion = q, step = 0.8, offset = pn.ones { 3 } }
     local a, w = one.transition, one.transition_cov

@@ -127,6 +127,13 @@ describe("the proposal of particle Metropolis", function()
     end
   end)
 
+  it("goes on in directions in which no chain has moved yet", function()
+    local self, history = { target_accept = 0.3, log_scale = 0 }, {}
+    for k = 1, 50 do history[k] = pn.tensor { { k, 2 }, { 3 - k, 2 } } end
+    pmmh.adapt(self, 50, history, 0.3)
+    assert.near(1, self.factor[2][2]:item() ^ 2 / 1e-12 * 52 / 2, 1e-6) -- 50 rows of 2 numbers
+  end)
+
   -- Where a draw differs from the one before it was taken, elsewhere nothing changes.
   it("is told of by statistics: what was taken, the likelihood found there, and the density with the prior", function()
     pn.seed(23)

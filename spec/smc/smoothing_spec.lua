@@ -40,6 +40,21 @@ local function assert_near(estimates, want, narrow)
 end
 
 describe("smoothing by particles", function()
+  it("goes through as many chunks as there are pairs for", function()
+    local in_chunks = require("penumbra.smc.smoothed_paths").in_chunks
+    for m = 1, 4 do
+      for shift = 16, 40, 3 do
+        local most = 0
+        local got = in_chunks(m, 1 << shift, function(first, last)
+          most = math.max(most, last - first + 1)
+          return pn.arange(first, last + 1)
+        end)
+        assert.same(pn.arange(1, m + 1):totable(), got:totable())
+        assert(most == 1 or most << shift <= 1 << 22)
+      end
+    end
+  end)
+
   it("draws paths backwards with the exact smoother's moments", function()
     pn.seed(1)
     local f = make { num_particles = 200, batch_shape = { 100 }, trace = false }

@@ -152,6 +152,26 @@ describe("a structural model", function()
     end, list))
   end)
 
+  -- The tolerance is of the value at the end, however far below the start that is; without one the fit ends, too.
+  it("ends where no slope is above the tolerance", function()
+    local g = pn.generator(1)
+    local y = pn.randn({ 60 }, { generator = g }):cumsum(1) * 20 + pn.randn({ 60 }, { generator = g }) * 30
+    local model = structural.level {} + structural.irregular {}
+    local last = model:fit(y, { tolerance = 0 })
+    assert(last.converged and last.steps < 200)
+    for _, far in ipairs { 0.1, 1 } do
+      local fit = model:fit(y, { start = { ["level.scale"] = far, ["irregular.scale"] = far } })
+      local at = { ["level.scale"] = pn.param(fit:parameters()["level.scale"]),
+        ["irregular.scale"] = pn.param(fit:parameters()["irregular.scale"]) }
+      assert(fit.converged)
+      assert.near(last.log_likelihood_at_fit, fit.log_likelihood_at_fit, 1e-6)
+      local list = { at["level.scale"], at["irregular.scale"] }
+      for k, slope in ipairs(pn.grad(model:log_likelihood(y, at), list)) do
+        assert((slope * list[k]):abs():item() <= 1e-6 * math.abs(fit.log_likelihood_at_fit))
+      end
+    end
+  end)
+
   it("lets coefficients walk", function()
     pn.seed(5)
     local x = pn.randn { 150, 1 }

@@ -21,7 +21,7 @@ function reinforce.returns(rewards, given)
     core.error(("returns: rewards must be floats [..., T], got %s [%s]"):format(rewards:dtype(),
       table.concat(rewards:shape(), ", ")))
   elseif not (o.gamma >= 0 and o.gamma <= 1) then
-    core.error(("returns: gamma must lie between 0 and 1, got %g"):format(o.gamma))
+    core.error(("returns: gamma must lie in 0 to 1, got %g"):format(o.gamma))
   end
   local backwards = rewards:flip(-1):linear_recurrence(core.tensor(o.gamma, { dtype = rewards:dtype() }), -1)
   local sums = backwards:flip(-1)

@@ -50,7 +50,7 @@ local function check_options(where, given)
     end
   end
   if not (o.gamma >= 0 and o.gamma <= 1) then
-    core.error(("%s: gamma must lie between 0 and 1, got %g"):format(where, o.gamma))
+    core.error(("%s: gamma must lie in 0 to 1, got %g"):format(where, o.gamma))
   end
   return o
 end

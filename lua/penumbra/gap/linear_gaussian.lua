@@ -303,8 +303,7 @@ function linear_gaussian.linear_gaussian(system, given)
   local where = "linear_gaussian"
   local o = options.check(where, given, known)
   local T = options.whole(where, "steps", o.steps, 1)
-  for _, name in ipairs { "starts", "max_steps" } do o[name] = options.whole(where, name, o[name], 1) end
-  options.whole(where, "seed", o.seed, 0)
+  o.starts = options.whole(where, "starts", o.starts, 1)
   local s = read_system(where, system, o, T)
   local mask = masks.read(where, o.conditioning, T, { prefix = o.prefix, hold = o.hold })
   local method = way(where, o, mask, s)

@@ -106,12 +106,11 @@ end
 local function begin_chain(self, z)
   local S, T, n = z:size(1), z:size(3), z:size(4)
   local least = z:dtype() == "float32" and 1e-4 or 1e-6
-  local unit = core.eye(n, { dtype = z:dtype() })
   local off = (z - self.mean):permute { 2, 3, 4, 1 } -- [N, T, n, S]
   local cov = off:matmul(off:transpose(-1, -2)) / S
   local root = root_of(cov, least)
   local zero = cov:slice(2, 1, 1) * 0
-  self.gain, self.whiten, self.root = zero, zero + unit, root
+  self.gain, self.whiten, self.root = zero, zero, root
   if T > 1 then
     local before = root:slice(2, 1, T - 1)
     local cross = off:slice(2, 2, T):matmul(off:slice(2, 1, T - 1):transpose(-1, -2)) / S
@@ -120,7 +119,7 @@ local function begin_chain(self, z)
     local degrees = S > 2 * n and S / (S - n) or 1
     self.gain = core.concatenate({ zero, gain }, 2)
     self.root = core.concatenate({ root:slice(2, 1, 1), root_of(rest * degrees, least) }, 2)
-    self.whiten = core.concatenate({ zero + unit, before:inverse() }, 2)
+    self.whiten = core.concatenate({ zero, before:inverse() }, 2)
   end
   self.unroot = self.root:inverse()
   self.log_root = self.root:diagonal():log():sum { -2, -1 }

@@ -346,8 +346,7 @@ local known = { log_likelihood = options.optional "function", training = options
 
 local function check(where, model, given)
   local o = options.check(where, given, known)
-  for _, name in ipairs { "draws", "steps", "rounds", "batch_size", "local_batch", "judge_draws",
-    "importance_draws" } do
+  for _, name in ipairs { "steps", "rounds", "local_batch", "judge_draws", "importance_draws" } do
     o[name] = options.whole(where, name, o[name], 1)
   end
   options.argument(where, "widths", o.widths, "table")

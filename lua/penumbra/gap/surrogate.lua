@@ -40,7 +40,7 @@ local function read_sample(n, given)
   elseif o.dtype ~= "float64" and o.dtype ~= "float32" then
     core.error(("sample: dtype must be 'float64' or 'float32', got '%s'"):format(o.dtype))
   end
-  return n, o.generator or o.seed and core.generator(options.whole("sample", "seed", o.seed, 0)) or nil, o.dtype
+  return n, o.generator or o.seed and core.generator(o.seed) or nil, o.dtype
 end
 
 -- x [T, n, p] in float64.

@@ -202,8 +202,7 @@ local new_options = { count = options.required "number", inputs = options.requir
 --- spread    0.1: noise beside the identity
 function base_matrices.new(given)
   local o = options.check("base_matrices", given, new_options)
-  options.whole("base_matrices", "count", o.count, 1)
-  local self = { count = math.tointeger(o.count), groups = o.groups, average = o.average, floor = o.floor,
+  local self = { count = o.count, groups = o.groups, average = o.average, floor = o.floor,
     scaling = o.scaling, noises = {}, shapes = {}, bases = {}, parts = o.parts or {} }
   for _, group in ipairs(o.groups) do
     for _, name in ipairs(group) do

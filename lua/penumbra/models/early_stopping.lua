@@ -22,7 +22,7 @@ function early_stopping.read(self, o)
     end
     return
   end
-  o.validate_every = options.whole("fit", "validate_every", o.validate_every or 100, 1)
+  o.validate_every = o.validate_every or 100
   if o.patience ~= nil and o.patience ~= math.huge then
     options.whole("fit", "patience", o.patience, 1)
   end

@@ -58,7 +58,6 @@ end
 --- log-likelihood before.
 function em_fit.fit(self, given, begin, step)
   local o = options.check("fit", given, fit_options)
-  local steps = options.whole("fit", "max_steps", o.max_steps, 1)
   local x, seen = em_fit.rows(self, "fit", o.data)
   local w = weights_of(self, o.weights, x:size(1))
   check_columns(seen, w, x:size(1))
@@ -68,7 +67,7 @@ function em_fit.fit(self, given, begin, step)
       begin(x, seen, w, o.generator)
       self.begun = true
     end
-    for k = 1, steps do
+    for k = 1, o.max_steps do
       local value = step(x, seen, w)
       if value ~= value then
         core.error("fit: the log-likelihood is not a number")

@@ -252,19 +252,15 @@ end
 local MOST <const> = 2 ^ 22 -- numbers that a step of all paths may hold, unless batch_size is given
 
 -- How many paths are drawn at a time.
-local function paths_at_a_time(where, self, belief, o)
-  if o.batch_size then
-    return options.whole(where, "batch_size", o.batch_size, 1)
-  end
+local function paths_at_a_time(self, belief, o)
   local width = kind_of(self).width
-  return math.max(1, MOST // (belief.size * (width and width(self) or 1)))
+  return o.batch_size or math.max(1, MOST // (belief.size * (width and width(self) or 1)))
 end
 
 local function forecast(where, self, given, steps, o)
-  o.draws = options.whole(where, "draws", o.draws, 1)
   local belief = belief_of(where, self, given, o)
   local future, list = checked_future(where, self, belief, steps, o), {}
-  local most = paths_at_a_time(where, self, belief, o)
+  local most = paths_at_a_time(self, belief, o)
   for first = 1, o.draws, most do
     future.draws = math.min(most, o.draws - first + 1)
     local paths = recording.off(kind_of(self).paths, self, belief.state, future)

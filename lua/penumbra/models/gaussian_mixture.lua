@@ -212,7 +212,6 @@ end }
 function gaussian_mixture.gaussian_mixture(given)
   local o = em_fit.options("gaussian_mixture", given, { components = options.required "number",
     covariance = options.choice("full", "diagonal", "spherical") })
-  o.components = options.whole("gaussian_mixture", "components", o.components, 1)
   local f, k, d = { dtype = o.dtype }, o.components, o.data
   local cov = o.covariance == "full" and core.eye(d, f):broadcast_to({ k, d, d }):contiguous()
     or core.ones(o.covariance == "diagonal" and { k, d } or { k }, f)

@@ -51,7 +51,7 @@ local function indicators(self, time)
     local at = (time // season.every) % season.period
     parts[#parts + 1] = array.one_hot(at, season.period):to(self.dtype)
   end
-  return #parts == 1 and parts[1] or core.concatenate(parts, -1)
+  return core.concatenate(parts, -1)
 end
 
 --- s:emission(time): c_t of the steps time [...] (int64), [..., n].

@@ -333,7 +333,6 @@ local methods = {}
 function methods:bound(batch, given)
   local o = options.check("bound", given, { draws = 1, objective = options.choice("rao_blackwellised", "monte_carlo"),
     state_draws = options.choice("joint", "marginal"), generator = options.optional "generator" })
-  o.draws = options.whole("bound", "draws", o.draws, 1)
   local b = prepared_batch.read("bound", self, batch)
   local each = bound_of(self, run_of(self, b, o), o):reshape { o.draws, b.size }
   return each:logsumexp(1) - math.log(o.draws) - prepared_batch.log_jacobian(b)
@@ -465,15 +464,14 @@ end
 
 -- See above; observations are on the scale of y.
 local function smooth(self, b, o)
-  local draws = options.whole("smooth", "draws", o.draws, 1)
-  local run = run_of(self, b, { draws = draws, generator = o.generator })
+  local run = run_of(self, b, { draws = o.draws, generator = o.generator })
   local s = with_latents(self, run)
   local x = state_paths.sample(s, o.generator, self.given.jitter):slice(1, 2, b.steps + 1)
   local z = apply(s.c, x)
   z = (s.d and z + s.d or z) + scales_of(s.r) * core.randn(z:shape(), { dtype = self.dtype, generator = o.generator })
   local y = self.law:law(decode(self, z, run.features)):sample(o.generator and { generator = o.generator } or nil)
   local function paths_first(v)
-    return v:reshape { b.steps, draws, b.size, v:size(-1) }:transpose(1, 2)
+    return v:reshape { b.steps, o.draws, b.size, v:size(-1) }:transpose(1, 2)
   end
   return { state = paths_first(x), latent = paths_first(z), observation = paths_first(y) * b.scale + b.location }
 end

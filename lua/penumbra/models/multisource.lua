@@ -75,7 +75,6 @@ local objective_options = { objective = options.any "hybrid", draws = 16, estima
 -- The checked weights of the objective of a call.
 local function objective_of(where, o)
   o.weights = source_objective.weights_of(where, o.objective)
-  options.whole(where, "draws", o.draws, 1)
   if o.estimator then
     source_objective.check_estimator(where, o.estimator, o.weights)
   end
@@ -166,11 +165,10 @@ end
 function methods:bound(x, given)
   local b, o = read(self, "bound", x, given, { objective = options.any "hybrid", draws = 1000, batch_size = 20 })
   objective_of("bound", o)
-  local rows = options.whole("bound", "batch_size", o.batch_size, 1)
   local kinds, each, sums = kinds_of(b, o), {}, { elbo = 0, variance = 0, ess = 0 }
   recording.off(function()
-    for first = 1, b.size, rows do
-      local last = math.min(b.size, first + rows - 1)
+    for first = 1, b.size, o.batch_size do
+      local last = math.min(b.size, first + o.batch_size - 1)
       local part, s = bound_of_rows(self, source_data.rows(b, first, last), o, kinds)
       each[#each + 1] = part
       for name in pairs(sums) do sums[name] = sums[name] + s[name] end
@@ -207,7 +205,6 @@ function methods:fit(given)
   objective_of("fit", o)
   o.sources = source_data.names("fit", self, o.sources, "sources")
   o.targets = source_data.names("fit", self, o.targets, "targets")
-  options.whole("fit", "epochs", o.epochs, 1)
   local b = source_data.read("fit", self, o.data, o.observed)
   local list, unflat = source_data.flat(b)
   local how = { weights = o.weights, draws = o.draws, estimator = o.estimator, sources = o.sources,
@@ -304,7 +301,7 @@ function methods:encode(x, given)
     conflict_threshold = fuse_options.conflict_threshold, drop = false })
   return recording.off(function()
     local q = fuse(self, "encode", b, o)
-    return o.draws and q:sample { options.whole("encode", "draws", o.draws, 1) } or q:mean()
+    return o.draws and q:sample { o.draws } or q:mean()
   end)
 end
 

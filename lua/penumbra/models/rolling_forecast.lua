@@ -32,12 +32,11 @@ function rolling_forecast.backtest(self, given)
   local steps = options.whole("backtest", "steps", o.steps, 1)
   local origins = options.whole("backtest", "origins", o.origins, 1)
   local every = options.whole("backtest", "every", o.every or steps, 1)
-  local season = options.whole("backtest", "season", o.season, 1)
   local longest, pieces = steps + (origins - 1) * every, {}
   for _, item in ipairs(o.series.items) do
-    if item.length <= longest + season then
+    if item.length <= longest + o.season then
       core.error(("backtest: item '%s' has %d steps, %d origins need more than %d"):format(item.item_id, item.length,
-        origins, longest + season))
+        origins, longest + o.season))
     end
   end
   for r = 1, origins do
@@ -50,7 +49,7 @@ function rolling_forecast.backtest(self, given)
       prediction = self:forecast(batch, steps, { draws = o.draws, inputs = uses and future.inputs or nil,
         generator = o.generator }):to(future.y:dtype()) }
   end
-  return rolling_origin.report(steps, pieces, season)
+  return rolling_origin.report(steps, pieces, o.season)
 end
 
 return rolling_forecast

@@ -88,7 +88,7 @@ end
 --- checked(where, given, own): the options of a model, checked: those of forecasters, those above and `own`.
 function switching_model.checked(where, given, own)
   local o = forecaster.options(where, given, options.merged(switching_model.options, own or {}))
-  for _, name in ipairs { "switches", "base", "transition_hidden", "num_particles" } do
+  for _, name in ipairs { "switches", "base", "transition_hidden" } do
     o[name] = options.whole(where, name, o[name], 1)
   end
   for _, name in ipairs { "no_resampling", "frozen" } do

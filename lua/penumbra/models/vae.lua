@@ -128,7 +128,6 @@ end
 local objectives = { elbo = elbo, iwae = iwae, dreg = dreg }
 
 local function check_objective(self, where, o)
-  options.whole(where, "draws", o.draws, 1)
   if o.objective == "dreg" and self.posterior == "flow" then
     core.error(where .. ": dreg needs log q at given draws, which a flow has only backwards; take objective = 'iwae'")
   end
@@ -160,7 +159,7 @@ local BLOCK = 2000 -- draws of all data together in one call: they stay in the p
 --- `effective_sample_size` the mean one. `batch_size` data go through the networks at a time.
 function methods:bound(x, given)
   local o = read(self, "bound", x, given, { draws = 1000, batch_size = 20 })
-  local draws, rows = options.whole("bound", "draws", o.draws, 1), options.whole("bound", "batch_size", o.batch_size, 1)
+  local draws, rows = o.draws, o.batch_size
   local n, parts = x:size(1), { each = {}, elbo = 0, variance = 0, ess = 0 }
   for first = 1, n, rows do
     local last = math.min(n, first + rows - 1)
@@ -245,8 +244,6 @@ function methods:fit(given)
   checked_condition(self, "fit", o.condition, o.data:size(1))
   o.draws = o.draws or o.objective == "elbo" and 1 or 50
   check_objective(self, "fit", o)
-  options.whole("fit", "epochs", o.epochs, 1)
-  options.whole("fit", "batch_size", o.batch_size, 1)
   if o.warmup > 0 and o.objective ~= "elbo" then
     core.error "fit: warmup is of objective 'elbo' only"
   elseif o.binarise and (self.kind ~= "bernoulli" or o.data:min():item() < 0 or o.data:max():item() > 1) then
@@ -283,9 +280,6 @@ end
 --- several levels a list, z_1 first; means are then those given the means of the levels that were run before.
 function methods:encode(x, given)
   local o = read(self, "encode", x, given, { draws = options.optional "number" })
-  if o.draws then
-    options.whole("encode", "draws", o.draws, 1)
-  end
   return recording.off(function()
     return unlisted(self.latents:run(self.likelihood:given(x), o.condition, { draws = o.draws, mean = not o.draws }).z)
   end)
@@ -402,8 +396,6 @@ end
 function methods:impute(x, observed, given)
   local o = read(self, "impute", x, given, { draws = 100, warmup = 50, history = false })
   options.argument("impute", "observed", observed, "tensor")
-  options.whole("impute", "draws", o.draws, 1)
-  options.whole("impute", "warmup", o.warmup, 0)
   if observed:dtype() ~= "bool" or table.concat(observed:shape(), " ") ~= table.concat(x:shape(), " ") then
     core.error(("impute: observed must be bool of shape [%s], got %s [%s]"):format(table.concat(x:shape(), ", "),
       observed:dtype(), table.concat(observed:shape(), ", ")))
@@ -535,7 +527,7 @@ end
 --- pn.help "penumbra.models.vae".
 function vae.vae(given)
   local o = options.check("vae", given, new_options)
-  for _, name in ipairs { "data", "categories", "components", "flows", "flow_hidden" } do
+  for _, name in ipairs { "data", "categories", "flows", "flow_hidden" } do
     o[name] = options.whole("vae", name, o[name], 1)
   end
   o.condition = options.whole("vae", "condition", o.condition, 0)

@@ -109,9 +109,7 @@ end
 function methods:fit(given)
   local o = options.check("fit", given, fit_options)
   check_data(self, "fit", o.data)
-  for _, name in ipairs { "epochs", "batch_size", "steps", "draws" } do
-    o[name] = options.whole("fit", name, o[name], 1)
-  end
+  options.whole("fit", "steps", o.steps, 1)
   local blocks = blocks_of(self, o.data, o.batch_size)
   local networks = optim.adam(self.likelihood:parameters(), { lr = o.lr })
   local work, states, s = {}, {}, { history = {}, epoch = 0 }
@@ -150,7 +148,7 @@ local infer_options = { steps = 300, lr = 0.1, draws = 10 }
 -- Normals phi fitted to x.
 local function inferred(self, where, x, o)
   check_data(self, where, x)
-  local work = steps_of(self, x:size(1), { posterior_lr = o.lr, draws = options.whole(where, "draws", o.draws, 1) })
+  local work = steps_of(self, x:size(1), { posterior_lr = o.lr, draws = o.draws })
   local falling = optim.cosine(o.lr, o.lr / 100, options.whole(where, "steps", o.steps, 1))
   local _, phi = improve(work, x, work.phi:detach(), nil, o.steps, falling)
   return phi
@@ -167,10 +165,9 @@ end
 --- `elbo`, the mean log-weight.
 function methods:bound(x, given)
   local o = options.check("bound", given, { draws = 1000, steps = 300 })
-  local draws = options.whole("bound", "draws", o.draws, 1)
   local phi = inferred(self, "bound", x, { steps = o.steps, lr = infer_options.lr, draws = infer_options.draws })
   local stream = recording.off(function()
-    local q, s, left = decoder.normal_law(phi), infer.stream { draws = draws }, draws
+    local q, s, left = decoder.normal_law(phi), infer.stream { draws = o.draws }, o.draws
     while left > 0 do
       local k = math.min(left, 50)
       local z = q:sample { k }
@@ -227,7 +224,7 @@ local new_options = {
 function variational_em.variational_em(given)
   local where = "variational_em"
   local o = options.check(where, given, new_options)
-  for _, name in ipairs { "data", "latent", "categories", "components" } do
+  for _, name in ipairs { "data", "latent", "categories" } do
     o[name] = options.whole(where, name, o[name], 1)
   end
   o.dtype = o.dtype or core.default_dtype()

@@ -22,7 +22,7 @@
 --- posterior     q of the first step: "noise", of e_1, with the divergence in closed form; "state", of z_1, whose prior
 ---               density takes n passes for each layer of the flow
 --- transition    f: "residual", "plain" or "highway"; pn.help "penumbra.models.residual_states"
---- gain          g: "network", "shared" (a parameter for each number), or positive numbers; at least `floor` (1e-4)
+--- gain          g: "network", "shared" (a parameter for each number, at first softplus(0.5)), or positive numbers; at least `floor` (1e-4)
 --- flows, flow_hidden     layers of the flow (4) and its one or two hidden sizes ({16}); flows = 0: z_1 is normal
 --- output        "normal", "bernoulli" (0 or 1) or another of pn.nn.likelihood
 --- mean          of "normal": "network", or "first": the first numbers of z
@@ -343,7 +343,7 @@ function methods:generate(n, given)
 end
 
 local function smooth(self, b, o)
-  local how = { draws = options.whole("smooth", "draws", o.draws, 1), generator = o.generator }
+  local how = { draws = o.draws, generator = o.generator }
   local z = path_of(self, b, how)
   local function paths_first(x) return x:reshape { b.steps, how.draws, b.size, x:size(-1) }:transpose(1, 2) end
   return { state = paths_first(z), observation = paths_first(observe(self, z, o)) * b.scale + b.location }
@@ -442,10 +442,10 @@ end
 
 local function checked(given)
   local o = forecaster.options("vssm", given, own_options)
-  for _, name in ipairs { "latent", "units", "layers", "num_particles" } do
+  for _, name in ipairs { "latent", "units", "layers" } do
     o[name] = options.whole("vssm", name, o[name], 1)
   end
-  o.flows, o.warmup = options.whole("vssm", "flows", o.flows, 0), options.whole("vssm", "warmup", o.warmup, 0)
+  o.flows = options.whole("vssm", "flows", o.flows, 0)
   for _, name in ipairs { "flows", "layers" } do
     if o[name] > MOST_LAYERS then
       core.error(("vssm: %s must be at most %d, got %d"):format(name, MOST_LAYERS, o[name]))

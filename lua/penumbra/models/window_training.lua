@@ -71,9 +71,7 @@ local function read(self, given)
   o.set = type(o.series.windows) == "function" and o.series or nil
   o.all = not o.set and not o.batch_size -- the batch as it is
   o.batch_size = o.batch_size or 50
-  for _, name in ipairs { "steps", "batch_size", "checkpoint_every" } do
-    o[name] = options.whole("fit", name, o[name], 1)
-  end
+  options.whole("fit", "steps", o.steps, 1)
   for _, name in ipairs { "lr", "decay", "clip" } do
     if not (o[name] > 0) then
       core.error(("fit: %s must be positive, got %g"):format(name, o[name]))
@@ -92,7 +90,6 @@ local function read(self, given)
   if o.resume and not o.checkpoint then
     core.error "fit: resume is only used with checkpoint"
   end
-  o.seed = o.seed and options.whole("fit", "seed", o.seed, 0)
   early_stopping.read(self, o)
   return o
 end

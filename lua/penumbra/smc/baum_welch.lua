@@ -97,7 +97,6 @@ local function climb(self, prepare, y, o, weight)
 end
 
 local function check(self, o)
-  options.whole("fit", "max_steps", o.max_steps, 1)
   options.whole("fit", "steps", o.steps, 1)
   local d = self.emission
   local plain = dist.is(d) and laws[d.name] and #d.batch_shape == 1

@@ -269,7 +269,7 @@ known.parameters = nil
 --- init, compile, generator, progress    as for pn.smc.pmmh
 function gibbs.particle_gibbs(m, given)
   local o = options.check("particle_gibbs", given, known)
-  for name, least in pairs { num_particles = 2, chains = 1, warmup = 0, draws = 4, moves = 1 } do
+  for name, least in pairs { num_particles = 2, draws = 4, moves = 1 } do
     o[name] = options.whole("particle_gibbs", name, o[name], least)
   end
   if not model.is(m) then

@@ -321,11 +321,10 @@ local states_options = { observed = options.optional "tensor", draws = 1, genera
 --- if y is impossible.
 function methods:sample_states(y, given)
   local o = options.check("sample_states", given, states_options)
-  local draws = options.whole("sample_states", "draws", o.draws, 1)
   local p = prepare(self, "sample_states", y, o)
   local _, filtered = run(p)
-  local paths = core.new_hmm_sample(filtered:detach(), p.transition:detach(), draws, o.generator)
-  return paths:reshape(sizes_of({ draws, p.steps }, table.unpack(p.batch)))
+  local paths = core.new_hmm_sample(filtered:detach(), p.transition:detach(), o.draws, o.generator)
+  return paths:reshape(sizes_of({ o.draws, p.steps }, table.unpack(p.batch)))
 end
 
 --- m:forecast(y, h [, {observed =}]): what follows after y: a table of states, the probabilities of the state at

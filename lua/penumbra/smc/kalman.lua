@@ -311,7 +311,6 @@ function kalman.sample(system, steps, given)
   options.whole(where, "steps", steps, 1)
   local o = options.check(where, given, { draws = 1, batch_shape = {}, inputs = false, generator = false,
     first = options.choice("initial", "predicted") })
-  local draws = options.whole(where, "draws", o.draws, 1)
   local s = linear_system.read(where, system, nil, { inputs = o.inputs, first = o.first, steps = steps,
     batch = #o.batch_shape })
   if s.diffuse then
@@ -320,7 +319,7 @@ function kalman.sample(system, steps, given)
   for axis, size in ipairs(o.batch_shape) do
     s.lead[axis] = math.max(s.lead[axis], options.whole(where, "batch_shape[" .. axis .. "]", size, 1))
   end
-  local states, seen = drawing.prior(drawing.repeated(s, draws), o.generator or nil)
+  local states, seen = drawing.prior(drawing.repeated(s, o.draws), o.generator or nil)
   local after, initial = apart(s, states)
   return after, draws_first(seen), initial
 end
@@ -335,7 +334,6 @@ function kalman.sample_posterior(system, y, given)
   local where = "kalman.sample_posterior"
   local o = linear_system.options(where, given, { draws = 1, generator = false,
     method = options.choice("ffbs", "simulation") })
-  local draws = options.whole(where, "draws", o.draws, 1)
   local s = linear_system.read(where, system, y, o)
   if o.method == "ffbs" and s.diffuse then
     core.error(where .. ": method 'ffbs' needs a proper initial state, take 'simulation'")
@@ -346,9 +344,9 @@ function kalman.sample_posterior(system, y, given)
     if not f then
       return nil, why, kind
     end
-    states, message, code = drawing.backwards(s, f, draws, o.generator or nil)
+    states, message, code = drawing.backwards(s, f, o.draws, o.generator or nil)
   else
-    states, message, code = drawing.corrected(drawing.repeated(s, draws), o.generator or nil, function(one)
+    states, message, code = drawing.corrected(drawing.repeated(s, o.draws), o.generator or nil, function(one)
       local x, why, kind = smooth_system(one, "disturbance")
       if not x then
         return nil, why, kind
@@ -472,7 +470,6 @@ end
 function kalman.em(system, y, given)
   local where = "kalman.em"
   local o = linear_system.options(where, given, { steps = 100, tolerance = 0, fixed = {} })
-  options.whole(where, "steps", o.steps, 0)
   o.fixed = { table.unpack(o.fixed) }
   if type(y) == "table" and core.is_tensor(y[1]) then
     y = side_by_side(where, y)

@@ -235,7 +235,6 @@ machine.methods = methods
 --- generator      a pn.generator
 function machine.new(given)
   local o = options.check("smc", given, machine.options)
-  options.whole("smc", "num_particles", o.num_particles, 1)
   local by_transport = o.gradient == "transport"
   if by_transport and (o.history or o.conditional) then
     core.error "smc: gradient 'transport' has no ancestors, which history and conditional are about"

@@ -169,7 +169,7 @@ local known = options.merged({ num_parameters = 400, num_particles = 100, resamp
   progress = options.optional() }, space.options)
 
 local function check(o)
-  for name, least in pairs { num_parameters = 4, num_particles = 1, max_moves = 1, most_particles = 1 } do
+  for name, least in pairs { num_parameters = 4, max_moves = 1, most_particles = 1 } do
     o[name] = options.whole("smc2", name, o[name], least)
   end
   for _, name in ipairs { "threshold", "mixing" } do

@@ -269,9 +269,7 @@ end
 --- Parameters at which a distribution of the model cannot be (a scale of 0) count as impossible.
 function pmmh.pmmh(m, given)
   local o = options.check("pmmh", given, known)
-  for name, least in pairs { num_particles = 1, chains = 1, warmup = 0, draws = 4 } do
-    o[name] = options.whole("pmmh", name, o[name], least)
-  end
+  options.whole("pmmh", "draws", o.draws, 4)
   if not (o.target_accept > 0 and o.target_accept < 1) then
     core.error(("pmmh: target_accept must lie between 0 and 1, got %g"):format(o.target_accept))
   end

@@ -431,7 +431,6 @@ end
 --- distribution, and conditioning = "exact" where s depends on x. Lindsten, Bunch, Saerkkae, Schoen & Godsill 2016.
 function methods:smooth(given)
   local o = options.check("rbpf: smooth", given, { draws = self.shape[1] })
-  options.whole("rbpf: smooth", "draws", o.draws, 1)
   local pass = current(self, "smooth")
   if not self.history then
     core.error "rbpf: smooth needs a filter with history = true"
@@ -581,8 +580,7 @@ function rbpf.rbpf(given)
   end
   local o = options.check("rbpf", given, rbpf_options)
   check_parts(o)
-  options.whole("rbpf", "num_particles", o.num_particles, 1)
-  o.shape, o.pass, o.machine_options = { math.tointeger(o.num_particles), table.unpack(o.batch_shape or {}) }, false, {}
+  o.shape, o.pass, o.machine_options = { o.num_particles, table.unpack(o.batch_shape or {}) }, false, {}
   for _, name in ipairs(of_machine) do
     o.machine_options[name] = o[name]
   end

@@ -56,7 +56,7 @@ function smoothing.in_chunks(m, n, f)
   for first = 1, m, each do
     parts[#parts + 1] = f(first, math.min(m, first + each - 1))
   end
-  return #parts == 1 and parts[1] or core.concatenate(parts, 1)
+  return core.concatenate(parts, 1)
 end
 
 -- Ancestors [M, B...] of the states `after` [M, ...] by w p(after | particle).
@@ -132,7 +132,7 @@ function smoothing.smooth(self, given)
   if not o.draws then
     core.error "smooth: option 'draws' is required"
   end
-  local m = options.whole("smooth", "draws", o.draws, 1)
+  local m = o.draws
   local record = smoothing.recorded(self)
   if not self.model.transition_log_prob then
     core.error "smooth: needs the transition's density (transition_log_prob)"

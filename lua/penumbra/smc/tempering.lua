@@ -250,7 +250,7 @@ local function in_frame(frame, x, f)
   for k, part in ipairs(frame) do
     parts[k] = f(x:slice(1, part.first, part.last), part.factor)
   end
-  return #parts == 1 and parts[1] or core.concatenate(parts, 1)
+  return core.concatenate(parts, 1)
 end
 
 -- Displacements u as those of z; gradients in z as those in u; z as coordinates.

@@ -119,7 +119,7 @@ function source_objective.log_mixture(list, shares, z)
     local pi = shares[k]
     terms[k] = e.law:log_prob(z) + (type(pi) == "number" and math.log(pi) or pi:log())
   end
-  return #terms == 1 and terms[1] or core.stack(terms, 1):logsumexp(1)
+  return core.stack(terms, 1):logsumexp(1)
 end
 
 -- ---- densities ----
@@ -149,8 +149,8 @@ function source_objective.log_weights(self, b, o)
     z[#z + 1] = fused:rsample { o.draws }
   end
   local k = o.draws
-  local all = source_objective.log_joint(self, b, o.targets, #z == 1 and z[1] or core.concatenate(z, 1))
-  local function log_p(i) return #z == 1 and all or all:slice(1, (i - 1) * k + 1, i * k) end
+  local all = source_objective.log_joint(self, b, o.targets, core.concatenate(z, 1))
+  local function log_p(i) return all:slice(1, (i - 1) * k + 1, i * k) end
   for i, e in ipairs(each and list or {}) do
     if (w.ind or 0) > 0 then
       terms[#terms + 1] = { kind = "ind", share = shares[i], log_p = log_p(i), log_q = e.law:log_prob(z[i]), z = z[i] }

@@ -43,7 +43,6 @@ end
 --- named too. Without any source, from the prior.
 function methods:predict(x, given)
   local b, o = own.read(self, "predict", x, given, fusing { draws = 100, samples = false })
-  options.whole("predict", "draws", o.draws, 1)
   apart(self, o, given)
   return recording.off(function()
     local z, out = own.fuse(self, "predict", b, o):sample { o.draws }, {}
@@ -60,7 +59,6 @@ end
 --- predict.
 function methods:log_predictive(x, given)
   local b, o = own.read(self, "log_predictive", x, given, fusing { draws = 100 })
-  options.whole("log_predictive", "draws", o.draws, 1)
   apart(self, o, given)
   return recording.off(function()
     local z, sum = own.fuse(self, "log_predictive", b, o):sample { o.draws }, nil
@@ -190,7 +188,6 @@ function methods:impute(x, given)
   local b, o = own.read(self, "impute", x, given, { method = options.choice("one_pass", "chain"), draws = 100,
     steps = 150, start = options.optional "table", on_step = options.optional "function", samples = false,
     by = own.fuse_options.by })
-  options.whole("impute", "draws", o.draws, 1)
   options.whole("impute", "steps", o.steps, 1)
   check_start(self, b, o.start)
   return recording.off(function()

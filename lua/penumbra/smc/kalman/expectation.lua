@@ -33,9 +33,8 @@ function expectation.parts(s, x)
   local m0, v0 = x.mean:select(1, 1), x.cov:select(1, 1)
   local prior = expected_density(factor(where, "initial_cov", s.cov), m0 - s.mean, v0, s.n)
   local transition
-  local t = s.predicted and s.steps > 1 and s:from(2) or s
   if total > 1 then
-    local count = total - 1
+    local count, t = total - 1, s.predicted and s:from(2) or s
     local mean, cov = x.mean:slice(1, 1, count), x.cov:slice(1, 1, count)
     local r = x.mean:slice(1, 2, total) - apply(t.a, mean)
     r = t.b and r - t.b or r
