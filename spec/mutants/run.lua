@@ -1,8 +1,8 @@
 --- Faults planted one at a time in lua/penumbra, and which of them the specs notice.
 ---
 ---     lua5.4 spec/mutants/run.lua cover [PART]...       which functions each spec enters, and how long it takes: once
----     lua5.4 spec/mutants/run.lua try [--kind random] [--count 50] [--seed 1] [--under smc] [--part 1/2]
----                                     [--budget 300]
+---     lua5.4 spec/mutants/run.lua try [--kind random] [--count 50] [--seed 1] [--under /smc/,^lua/penumbra/%w+.lua]
+---                                     [--part 1/2] [--budget 300]
 ---     lua5.4 spec/mutants/run.lua show [--kind random]  shares by folder with 95 % intervals, and the survivors
 ---
 --- A fault is tried by the specs that enter its function (one of a gradient or weights by those in which it changes a
@@ -105,10 +105,18 @@ local function name_of(fault)
   return ("%s:%d:%d %s"):format(fault.file, fault.line, fault.from, fault.what)
 end
 
+-- Does the path hold one of the patterns a,b,...?
+local function is_under(path, patterns)
+  for pattern in patterns:gmatch "[^,]+" do
+    if path:find(pattern) then return true end
+  end
+  return patterns == ""
+end
+
 local function all_faults(o)
   local list = {}
   for _, path in ipairs(lines "find lua/penumbra -name '*.lua' | LC_ALL=C sort") do
-    if path:find(o.under, 1, true) then
+    if is_under(path, o.under) then
       local text = read(path)
       for _, fault in ipairs(faults.of(text)) do
         fault.file = path
@@ -137,7 +145,7 @@ local function verdict(fault, specs, budget)
     spent = spent + entry.seconds
     local function passes()
       return (busted(entry.spec, ("LUA_INIT=@%s/spec/mutants/in_force.lua IN_FORCE=%s"):format(root, mark), first,
-        30 + 8 * entry.seconds))
+        10 + 6 * entry.seconds))
     end
     if not passes() and not passes() then -- twice, so that nothing else is taken for it
       status, by = "killed", entry.spec
