@@ -41,14 +41,28 @@ local function checkout(here)
   return ("%s/lua/?.lua;%s/lua/?/init.lua;"):format(here, here)
 end
 
+-- What stands before a text that calls `global`, on its first line, so that processes that a spec starts know it, too.
+local function loading(global, helper)
+  return ("if not rawget(_G, %q) then dofile %q end "):format(global, root .. "/spec/mutants/" .. helper)
+end
+
 -- A copy of lua/penumbra whose functions tell that they are entered.
 local function instrument()
   for _, path in ipairs(lines "find lua/penumbra -name '*.lua'") do
     local to = room .. "/instrumented/" .. path
     os.execute(("mkdir -p '%s'"):format(to:match "^(.*)/"))
     local file <close> = assert(io.open(to, "w"))
-    file:write(faults.instrumented(read(path), (path:gsub("^lua/", ""))))
+    file:write(loading("COVER", "cover.lua"), faults.instrumented(read(path), (path:gsub("^lua/", ""))))
   end
+end
+
+-- The lines of a text, each once.
+local function told_once(text)
+  local seen, list = {}, {}
+  for line in text:gmatch "[^\n]+" do
+    if not seen[line] then seen[line], list[#list + 1] = true, line end
+  end
+  return table.concat(list, "\n") .. "\n"
 end
 
 local function cover(parts)
@@ -60,9 +74,8 @@ local function cover(parts)
     for _, part in ipairs(parts) do wanted = wanted or spec:find(part, 1, true) end
     local path = room .. "/cover/" .. spec:gsub("/", ".")
     if wanted and not read(path) then
-      local passed, seconds = busted(spec, ("LUA_INIT=@%s/spec/mutants/cover.lua COVERED=%s.part"):format(root, path),
-        first, 3000)
-      local list = passed and read(path .. ".part")
+      local passed, seconds = busted(spec, ("COVERED=%s.part"):format(path), first, 3000)
+      local list = passed and told_once(read(path .. ".part") or "")
       os.remove(path .. ".part")
       if list then
         local file <close> = assert(io.open(path, "w"))
@@ -136,7 +149,7 @@ local function verdict(fault, specs, budget)
   local first, path = checkout(here), here .. "/" .. fault.file
   os.execute(("mkdir -p '%s'"):format(path:match "^(.*)/"))
   local file <close> = assert(io.open(path, "w"))
-  file:write(text)
+  file:write(fault.value and loading("MUTANT", "in_force.lua") or "", text)
   file:close()
   local mark = here .. "/in_force"
   local status, by, spent = "survived", "", 0
@@ -144,8 +157,7 @@ local function verdict(fault, specs, budget)
     if spent > budget then break end
     spent = spent + entry.seconds
     local function passes()
-      return (busted(entry.spec, ("LUA_INIT=@%s/spec/mutants/in_force.lua IN_FORCE=%s"):format(root, mark), first,
-        10 + 6 * entry.seconds))
+      return (busted(entry.spec, "IN_FORCE=" .. mark, first, 10 + 6 * entry.seconds))
     end
     if not passes() and not passes() then -- twice, so that nothing else is taken for it
       status, by = "killed", entry.spec
