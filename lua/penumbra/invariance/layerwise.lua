@@ -38,7 +38,7 @@ end
 
 -- c where something was seen, else 1, so that it can be divided by: what stands over it is 0 there.
 local function positive(c)
-  return core.where(c:detach():gt(0), c, core.ones({}, { dtype = c:dtype() }))
+  return core.where(c:gt(0), c, core.ones({}, { dtype = c:dtype() }))
 end
 
 -- Of each component [..., S]: a, c (1 where z = 0), z^T (m - mu).
