@@ -40,6 +40,7 @@ describe("words that all options share", function()
     refused("f: generator must be a pn.generator, got 3", { generator = 3 }, { generator = options.any(false) })
     refused("f: generator must be a pn.generator, got a tensor", { generator = require("penumbra").ones { 1 } },
       { generator = options.optional() })
+    refused("f: generator must be a pn.generator, got a table", { generator = {} }, { generator = options.any(false) })
     assert.is_false(options.check("f", { generator = false }, { generator = options.any(false) }).generator)
     refused("f: on_step must be a function, got 'print'", { on_step = "print" }, { on_step = options.any(false) })
     assert.same({ first = 1 }, options.check("f", { steps = { first = 1 } }, { steps = options.any(3) }).steps)

@@ -228,10 +228,11 @@ end
 -- where the function takes one (steps = {first =, later =}), or what it said is not given.
 local function read_word(where, key, value, default)
   local rule_of = words.rules[key]
-  local other = type(value) == "table" or type(value) == "userdata" and rule_of and rule_of.least
-  if not rule_of or other or value == false and default ~= "nil" then return value end
-  if rule_of.least then return options.whole(where, key, value, rule_of.least) end
+  if not rule_of or value == false and default ~= "nil" then return value end
   if rule_of.kind then check_value(where, key, value, rule_of.kind) end
+  if rule_of.least and type(value) ~= "table" and type(value) ~= "userdata" then
+    return options.whole(where, key, value, rule_of.least)
+  end
   if rule_of.low and type(value) == "number" and not (value >= rule_of.low) then
     core.error(("%s: %s must be a number from %g on, got %s"):format(where, key, rule_of.low, text_of(value)))
   end

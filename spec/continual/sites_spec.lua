@@ -277,6 +277,25 @@ describe("sites by Monte Carlo", function()
     end
   end)
 
+  -- six numbers for each node of a datum and draw, two for each weight of a draw; rows for 16 draws at least
+  it("hold as many numbers at once as the budget says, about", function()
+    for _, case in ipairs { { sizes = { 60, 60 }, nodes = 60, weights = 3660, budget = 60000 },
+      { sizes = { 2, 90, 1 }, nodes = 91, weights = 361, budget = 30000 } } do
+      local sizes, S, N = case.sizes, 1, 1
+      while N < 7 and 16 * (N + 1) * 6 * case.nodes <= case.budget do N = N + 1 end
+      while (S + 1) * (N * 6 * case.nodes + 2 * case.weights) <= case.budget do S = S + 1 end
+      local most, widest, seen = 0, 0, 0
+      continual.sites(nn.bayesian(nn.mlp(sizes)), pn.randn { 7, sizes[1] }, pn.zeros { 7, sizes[#sizes] }, { draws = 70,
+        budget = case.budget, likelihood = function(f, y)
+          most = math.max(most, f:size(1))
+          if f:size(1) > 1 then widest, seen = math.max(widest, f:size(2)), seen + f:size(1) * f:size(2) end
+          return dist.normal(y, 1):log_prob(f):sum(-1)
+        end })
+      -- each datum and draw once for its value, once for its slope
+      assert.same({ S, N, 2 * 70 * 7 }, { most, widest, seen })
+    end
+  end)
+
   it("are tempered by weights, in float32 too, and under no_grad", function()
     local net = perceptron()
     local x, y, o = golden_case "bernoulli"

@@ -179,6 +179,23 @@ describe("the over-parametrised linear model", function()
     close(a:gap(), a:gap_by_identity(), 1e-12)
   end)
 
+  it("takes a ratio for constant up to a tolerance, relative to the largest", function()
+    local m = inv.linear_model { x = { 1, 3 }, y = { 1, 2 }, noise_variance = 0.5, prior_variance = { 2, 1 } }
+    local function constant(given, tolerance)
+      given.loc = 1
+      return m:approximation(given):is_constant_ratio(tolerance)
+    end
+    for off, held in pairs { [0] = true, [0.9] = true, [1.1] = false } do
+      assert.equal(held, constant({ covariance = { { 100, off }, { off, 50 } } }, 0.01), off)
+    end
+    assert.is_true(constant({ covariance = { { 100, 0 }, { 0, 50 } } }, 0))
+    assert.is_true(constant({ variance = { 100, 50 } }, 0))
+    assert.is_true(constant({ variance = { math.huge, math.huge } }, 0))
+    for second, held in pairs { [50.6] = false, [50.4] = true, [49.6] = true, [49.4] = false } do
+      assert.equal(held, constant({ variance = { 100, second } }, 0.01), second)
+    end
+  end)
+
   it("is maximised at the optima, and the printed mean is none", function()
     local y = pn.randn({ 6 }, { generator = pn.generator(4) }) * 0.3 + 0.8
     local model = inv.linear_model { x = { 1, 2, -0.5, 0 }, y = y, noise_variance = 0.2, prior_mean = { 0.2, 0, -1, 3 },

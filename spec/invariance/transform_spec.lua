@@ -150,6 +150,24 @@ describe("networks that no transformation knows", function()
       ["permute: the permutation of hidden layer 2 must be 1 to 3 in some order, got 1"] = function()
         inv.permute(net, { { 1, 2, 3, 4 }, { 1, 1, 2 } })
       end,
+      ["permute: the permutation of hidden layer 2 must list its 3 nodes, got 2"] = function()
+        inv.permute(net, { { 1, 2, 3, 4 }, { 1, 2 } })
+      end,
+      ["permute: the permutation of hidden layer 1 must list its 4 nodes, got number"] = function()
+        inv.permute(net, { 4, { 1, 2, 3 } })
+      end,
+      ["permute: the permutation of hidden layer 2 must be 1 to 3 in some order, got 4"] = function()
+        inv.permute(net, { { 1, 2, 3, 4 }, { 1, 2, 4 } })
+      end,
+      ["permute: the permutation of hidden layer 2 must be 1 to 3 in some order, got 0"] = function()
+        inv.permute(net, { { 1, 2, 3, 4 }, { 1, 0, 2 } })
+      end,
+      ["permutation_matrix: sizes must be those of the input, the hidden layers and the output, got 1"] = function()
+        inv.permutation_matrix({ 3 }, {})
+      end,
+      ["permutation_matrix: size 2 must be a whole number from 1 on, got 0"] = function()
+        inv.permutation_matrix({ 3, 0, 1 }, { {} })
+      end,
       ["translate_network: x must be one datum, [2], got [1, 2]"] = function()
         inv.translate_network(net, pn.ones { 1, 2 })
       end,

@@ -230,9 +230,162 @@ pn.default_dtype("int64")
 pn.validate(3)
 ]]
 
+-- Call -> what is said of it; without an arrow it is taken: the value next to one that is not.
+local said = [=[
+metrics.r_squared(x, x[1]) -> r_squared: y and prediction must have one shape, got [4, 2] and [2]
+metrics.rmse(x, x[1]) -> rmse: y and prediction must have one shape, got [4, 2] and [2]
+metrics.mixture_cdf(v, x[1], 1) -> mixture_cdf: loc must have shape [S, N], got [2]
+metrics.mixture_cdf(x, x, 1) -> mixture_cdf: shapes must be y [N] and loc [S, N], got [4, 2] and [4, 2]
+metrics.mixture_cdf(v, x, 1) -> mixture_cdf: shapes must be y [N] and loc [S, N], got [4] and [4, 2]
+metrics.mixture_log_prob(x[1], x, v)
+  -> mixture_log_prob: scale must be a number or broadcast to loc's shape [4, 2], got [4]
+metrics.mixture_log_prob(x[1], x, x[1])
+metrics.mixture_log_prob(x[1], x, v:unsqueeze(2))
+metrics.mixture_quantile(1, x, 1) -> mixture_quantile: p must lie between 0 and 1, got 1
+metrics.mixture_quantile(0, x, 1) -> mixture_quantile: p must lie between 0 and 1, got 0
+metrics.mixture_quantile("x", x, 1) -> mixture_quantile: p must lie between 0 and 1, got x
+metrics.coverage(v, 1) -> coverage: level must lie between 0 and 1, got 1
+metrics.coverage(v, 0) -> coverage: level must lie between 0 and 1, got 0
+metrics.energy_score(v, pn.ones{3, 4}) -> energy_score: y must have shape [N, D], got [4]
+metrics.crps(x, pn.ones{1, 4, 2})
+  -> crps: draws must be at least 2 draws shaped like y, [S, ...], got [1, 4, 2] for y [4, 2]
+metrics.crps(x, pn.ones{3, 2, 4})
+  -> crps: draws must be at least 2 draws shaped like y, [S, ...], got [3, 2, 4] for y [4, 2]
+metrics.crps(x, v) -> crps: draws must be at least 2 draws shaped like y, [S, ...], got [4] for y [4, 2]
+metrics.crps(x, pn.ones{2, 4, 2})
+metrics.kernel_log_density(v, pn.randn{3, 4}, {bandwidth = 0}) -> kernel_log_density: bandwidth must be positive, got 0
+metrics.kernel_log_density(v, pn.randn{3, 4}, {bandwidth = inf})
+  -> kernel_log_density: bandwidth must be positive, got inf
+metrics.kernel_log_density(v, pn.ones{3, 4}) -> kernel_log_density: all draws of a number are equal: give a bandwidth
+metrics.quantiles(x, {}) -> quantiles: levels must be at least one number
+metrics.quantiles(x, {0.5, 1}) -> quantiles: levels must lie between 0 and 1, got 1 at 2
+metrics.quantiles(x, {0, 0.5}) -> quantiles: levels must lie between 0 and 1, got 0 at 1
+metrics.quantiles(x, {"x"}) -> quantiles: levels must lie between 0 and 1, got x at 1
+metrics.quantiles(pn.ones{0, 2}, {0.5}) -> quantiles: draws must be [S, ...] with at least one draw, got [0, 2]
+metrics.quantiles(pn.ones{}, {0.5}) -> quantiles: draws must be [S, ...] with at least one draw, got []
+metrics.quantile_loss(v, x, {0.5})
+  -> quantile_loss: quantiles must have shape [1, 4], one of y's for each of 1 levels, got [4, 2]
+metrics.crps_normal(v, x, 1) -> crps_normal: loc must broadcast to y's shape [4], got [4, 2]
+metrics.crps_normal(v, 1, x[1]) -> crps_normal: scale must broadcast to y's shape [4], got [2]
+metrics.normalised_crps(v / 0 * 0, pn.ones{3, 4}) -> normalised_crps: y is NaN throughout: nothing was observed
+metrics.interval_coverage(v, v, x) -> interval_coverage: y and high must have one shape, got [4] and [4, 2]
+metrics.interval_coverage(v, x, v) -> interval_coverage: y and low must have one shape, got [4] and [4, 2]
+metrics.roc(k, x) -> roc: shapes must be y [N] and score [N], got [4] and [4, 2]
+metrics.roc(k, pn.ones{3}) -> roc: shapes must be y [N] and score [N], got [4] and [3]
+metrics.roc(k * 2, v) -> roc: y must be 0 or 1, and have both
+metrics.roc(k - 1, v) -> roc: y must be 0 or 1, and have both
+metrics.auc(k * 2, v) -> auc: y must be 0 or 1, and score no NaN
+metrics.auc(k, v / 0 * 0) -> auc: y must be 0 or 1, and score no NaN
+metrics.auc(k * 0, v) -> auc: y must have both classes
+metrics.auc(k * 0 + 1, v) -> auc: y must have both classes
+metrics.auc(k, x) -> auc: y and score must have one shape [N], got [4] and [4, 2]
+metrics.brier(k, pn.ones{4, 2} / 3) -> brier: probs must be probabilities, which add up to 1 along the last axis
+metrics.brier(k * 2, pn.ones{4, 2} / 2) -> brier: y must lie in 0 to 1, got 0 to 2
+metrics.brier(k - 1, pn.ones{4, 2} / 2) -> brier: y must lie in 0 to 1, got -1 to 0
+metrics.brier(v * 0.5, pn.ones{4, 2} / 2) -> brier: y must be classes, whole numbers from 0 on, got float64 with others
+metrics.brier(k, pn.ones{3, 2} / 2) -> brier: shapes must be y [N] and probs [N, K] or [S, N, K], got [4] and [3, 2]
+metrics.accuracy(k, k - 1) -> accuracy: predicted classes must be whole numbers from 0 on, got -1
+x:roll(0.5, 1) -> roll: shift must be a whole number, got 0.5
+x:tile({2, 2}, 1) -> tile: axis must be absent where times is a list
+x:flatten(2, 1) -> flatten: first must not lie behind last, got 2 and 1
+x:flatten(2, 2)
+x:repeat_interleave({1, 2, 3}, 1) -> repeat_interleave: times must be a number or a list of 4 as axis 1, got 3
+pn.cross_entropy(x, v * 0.5) -> cross_entropy: y must be classes, whole numbers from 0, got float64 with others
+pn.cross_entropy(x, k, {weights = pn.ones{3}})
+  -> cross_entropy: weights must have shape [2], one for each class, got [3]
+pn.cross_entropy(x, k, {weights = x}) -> cross_entropy: weights must have shape [2], one for each class, got [4, 2]
+x:norm{p = nan} -> norm: p must be a number, got nan
+pn.block_diag{x, v} -> block_diag: element 2 must be a matrix, got [4]
+pn.block_diag{} -> block_diag: list must hold at least one matrix
+x:matrix_rank{rtol = -1} -> matrix_rank: rtol must be a number from 0 on, got -1
+pn.lstsq(x, pn.ones{3}) -> lstsq: b must be [..., 4, k] or [4] as the rows of a, got [3]
+pn.lstsq(x, pn.ones{}) -> lstsq: b must be [..., 4, k] or [4] as the rows of a, got []
+pn.lstsq(x, pn.ones{3, 4}) -> lstsq: b must be [..., 4, k] or [4] as the rows of a, got [3, 4]
+(v * 0.5):bincount() -> bincount: x must be whole numbers, got float64
+v:ge(0):bincount() -> bincount: x must be whole numbers, got bool
+(k - 1):bincount() -> bincount: x must not be negative, got -1
+k:bincount{weights = pn.ones{3}} -> bincount: weights must be [4] as x, got [3]
+k:bincount{weights = x} -> bincount: weights must be [4] as x, got [4, 2]
+v:bincount()
+v:histogram{bins = {1}} -> histogram: bins must be at least 2 edges, got 1
+v:histogram{bins = {1, 2}}
+v:histogram{range = {2, 1}} -> histogram: range must be two finite numbers that rise, got 2 and 1
+v:histogram{range = {0, inf}} -> histogram: range must be two finite numbers that rise, got 0 and inf
+v:histogram{range = {1, 1}}
+v:histogram{weights = pn.ones{3}} -> histogram: weights must be of the 4 elements of x, got 3
+pn.fftfreq(0) -> fftfreq: n must be a whole number from 1, got 0
+pn.fftfreq(2.5) -> fftfreq: n must be a whole number from 1, got 2.5
+pn.trapezoid(v, pn.ones{3}) -> trapezoid: x must be [4] as axis 1 of y, got [3]
+inv.linear_model{x = x, y = v, noise_variance = 1} -> linear_model: x must have one axis, got [4, 2]
+inv.linear_model{x = v, size = 4, y = v, noise_variance = 1}
+  -> linear_model: x must have one axis and takes the place of size, got [4]
+inv.linear_model{x = v * 0, y = v, noise_variance = 1}
+  -> linear_model: x must not be zero: the data would say nothing about the weights
+inv.linear_model{size = 2, noise_variance = 1} -> linear_model: option 'y' is required
+inv.linear_model{size = 2, y = x, noise_variance = 1} -> linear_model: y must have one axis, got [4, 2]
+inv.linear_model{size = 2, y = pn.ones{0}, noise_variance = 1} -> linear_model: y must have one axis, got [0]
+inv.linear_model{size = 2, y = v, noise_variance = 0} -> linear_model: noise_variance must be positive, got 0
+inv.linear_model{size = 2, y = v, noise_variance = inf} -> linear_model: noise_variance must be positive, got inf
+inv.linear_model{size = 2, y = v, noise_variance = 1, scale = 0}
+  -> linear_model: scale must be a finite number other than 0, got 0
+inv.linear_model{size = 2, y = v, noise_variance = 1, scale = -inf}
+  -> linear_model: scale must be a finite number other than 0, got -inf
+inv.linear_model{size = 2, y = v, noise_variance = 1, prior_variance = {1, 0}}
+  -> linear_model: prior_variance must be positive
+linear:approximation{variance = 1} -> approximation: option 'loc' is required
+linear:approximation{loc = 1} -> approximation: exactly one of variance and covariance must be given
+linear:approximation{loc = 1, variance = 1, covariance = {{1, 0}, {0, 1}}}
+  -> approximation: exactly one of variance and covariance must be given
+linear:approximation{loc = 1, covariance = {{1, 0}}} -> approximation: covariance must have shape [2, 2], got [1, 2]
+linear:approximation{loc = 1, covariance = {{1}, {0}}} -> approximation: covariance must have shape [2, 2], got [2, 1]
+linear:approximation{loc = 1, covariance = {1, 2}} -> approximation: covariance must have shape [2, 2], got [2]
+linear:approximation{loc = 1, variance = 1}:finite(0)
+  -> finite: beta must be positive and finite, got 0 (q_mix is the limit)
+linear:approximation{loc = 1, variance = 1}:finite(inf)
+  -> finite: beta must be positive and finite, got inf (q_mix is the limit)
+linear:approximation{loc = 1, variance = 1}:finite(1, {pivot = 3}) -> finite: pivot must be at most 2, got 3
+linear:approximation{loc = 1, variance = 1}:finite(1, {pivot = 2})
+linear:approximation{loc = 1, variance = 1}:finite(1, {pivot = -2})
+linear:posterior():kl(3) -> kl: p must be a law of the 2 weights, got number
+linear:posterior():log_prob(pn.ones{3}) -> log_prob: w must have a last axis of 2 weights as float64, got [3] of float64
+data.split(x, {}) -> split: fractions must be a number or a list of numbers, got table
+data.split(x, {0.5, 1.5}) -> split: fractions must lie in 0 to 1, got 1.5
+data.split(x, {-0.1}) -> split: fractions must lie in 0 to 1, got -0.1
+data.split(x, {0.6, 0.6}) -> split: fractions must add up to at most 1, got 1.2
+data.split(x, {0.5, 0.5})
+data.split({x, pn.ones{3}}, 0.5) -> split: all tensors must have the same number of rows, got 4 and 3
+data.split({x, 3}, 0.5) -> split: data[2] must be a tensor, got number
+data.split(pn.ones{}, 0.5) -> split: data[1] must have rows, got a tensor without axes
+data.split({}, 0.5) -> split: data must be a tensor or a list of tensors, got an empty list
+data.holdout(x, 3) -> holdout: index must be a list or a tensor of row numbers, got number
+data.holdout(x, {4}) -> holdout: row numbers must lie in 0 to 3, got 4
+data.holdout(x, {-1}) -> holdout: row numbers must lie in 0 to 3, got -1
+data.holdout(x, {0, 3})
+data.standardise(pn.ones{0, 2}) -> standardise: x must be a tensor with rows
+data.standardise(pn.ones{}) -> standardise: x must be a tensor with rows
+data.resize(v, 2, 2) -> resize: x must be a float tensor [..., height, width]
+data.resize(pn.ones{0, 2}, 2, 2) -> resize: x has no pixels
+data.resize(x, 0, 2) -> resize: height must be a whole number from 1 on, got 0
+data.resize(x, 2, 0) -> resize: width must be a whole number from 1 on, got 0
+nn.linear(2, 3, true, 5, 7, 9, 11, 13) -> linear: takes at most 5 numbers and settings, got 8
+nn.linear(2, 3, {bias = true}, true) -> linear: settings by name stand last, got a table before others
+nn.linear(2, 3, true, {bias = true}) -> linear: bias is given by position and by name
+nn.concat{} -> concat: needs a list of networks, as in nn.concat{nn.linear(3, 2), pn.tanh}
+nn.concat({pn.tanh}, 1.5) -> concat: axis must be a whole number, got 1.5
+nn.sequential{a = pn.tanh} -> sequential: layers are listed without names, got 'a'
+nn.sequential{pn.tanh, 3} -> sequential: layer 2 must be a layer or a function, got number
+nn.sequential(3) -> sequential: needs a list of layers, as in nn.sequential{nn.linear(2, 3), nn.relu()}
+nn.module{forward = function() end, parameters = 3}
+  -> module: 'parameters' is a method of every network and cannot be a field
+nn.module{kl = 3} -> module: 'kl' is a method of every network and must be a function, got number
+]=]
+
 -- What the cases speak of.
 local env = setmetatable({ pn = pn, nn = pn.nn, dist = pn.dist, data = pn.data, train = pn.train, plot = pn.plot,
-  metrics = pn.metrics, x = pn.ones { 4, 2 }, w = pn.param(pn.ones(2)), d = pn.dist.normal(0, 1) }, { __index = _G })
+  metrics = pn.metrics, inv = pn.invariance, nan = 0 / 0, inf = math.huge, x = pn.ones { 4, 2 }, v = pn.ones(4),
+  k = pn.tensor({ 0, 1, 1, 0 }, { dtype = "int64" }), w = pn.param(pn.ones(2)),
+  d = pn.dist.normal(0, 1) }, { __index = _G })
+env.linear = pn.invariance.linear_model { size = 2, y = pn.ones { 3 }, noise_variance = 0.1 }
 env.opt = pn.optim.adam { env.w }
 function env.loss(batch) return (batch * env.w):sum() end
 
@@ -250,5 +403,17 @@ describe("a call with one thing wrong", function()
       count = count + 1
     end
     assert.is_true(count > 200)
+  end)
+
+  it("says what it must be and what it is, and takes what is next to it", function()
+    for line in said:gsub("\n%s+%->", " ->"):gmatch "[^\n]+" do
+      local case, message = line:match "^(.-) %-> (.*)$"
+      local ok, got = pcall(assert(load("\nlocal result = " .. (case or line) .. "\nreturn result", "=case", "t", env)))
+      if message then
+        assert.equal(message, not ok and got:match "^case:2: (.*)$" or got, case)
+      else
+assert(ok, got)
+      end
+    end
   end)
 end)

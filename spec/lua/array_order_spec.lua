@@ -34,6 +34,7 @@ describe("order and counting", function()
     same(x:diff(2, 1), g.diff)
     same(x:trapezoid(float { 0, 0.5, 2, 3 }, 1), g.trapezoid)
     same(x:trapezoid(0.5), g.trapezoid_step)
+    for n = 0, 1 do same(pn.ones { 2, n }:trapezoid(3), { 0, 0 }) end
   end)
 
   it("put NaN last, among the largest and among the smallest", function()

@@ -117,7 +117,7 @@ local function each_namespace(visit)
   local named, list = {}, {}
   local function add(label, name, f)
     list[#list + 1] = { label, f }
-    named[f] = named[f] or {}
+    named[f] = named[f] or { label:match "([%w_]+)%.[%w_]+$" } -- "natural: ..." of dist.natural.full
     table.insert(named[f], name)
   end
   local function walk(label, t)
@@ -189,10 +189,12 @@ local function fault(message, line, names)
   for _, sign in ipairs { "attempt to", "bad argument", "nil value", "%.lua:", "%(local", "tail call" } do
     if text:find(sign) then return "is that of the inside" end
   end
+  local head = text:match "^(.-): " or text
   for _, name in ipairs(names) do
-    if text:find("%f[%w_]" .. name .. "%f[^%w_]") then return nil end
+    local whole = "%f[%w_]" .. name .. "%f[^%w_]"
+    if head:find(whole) or text:find(whole .. ": ") then return nil end
   end
-  return "does not name it"
+  return "does not begin with its name"
 end
 
 local function restore()
@@ -257,7 +259,7 @@ describe("an error", function()
   end)
 
   it("of an object that is called names what it is, at the line of the script", function()
-    local said = { sequential = "linear", scaler = "x", compiled = "compile" }
+    local said = { sequential = "linear", scaler = "apply", compiled = "compile" }
     local wrong, calls = sweep(function(visit)
       for _, kind in ipairs { "layer", "bayesian", "recurrent", "sequential", "bijector", "scaler", "compiled" } do
         local object = made[kind]()

@@ -48,6 +48,37 @@ describe("metrics of classification", function()
     assert.equal(3, #pn.plot.reliability(bins).marks)
   end)
 
+  it("stand in bins (low, high], one datum at a time", function()
+    local p = { 0.02, 0.25, 0.26, 0.5, 0.74, 0.75, 0.9, 1, 0 }
+    local y = { 1, 0, 1, 1, 0, 1, 0, 1, 0 }
+    local score, label = pn.tensor(p), pn.tensor(y, { dtype = "int64" })
+    for name, of in pairs {
+      calibration_curve = function(k) return p[k], y[k] end,
+      reliability = function(k) return math.max(p[k], 1 - p[k]), (p[k] > 0.5 and 1 or 0) == y[k] and 1 or 0 end,
+    } do
+      for count = 1, 5 do
+        local want = {}
+        for bin = 1, count do
+          local low, high, n, confidence, right = (bin - 1) / count, bin / count, 0, 0, 0
+          for k = 1, #p do
+            local value, hit = of(k)
+            if (value > low or value == 0 and bin == 1) and value <= high then
+              n, confidence, right = n + 1, confidence + value, right + hit
+            end
+          end
+          if n > 0 then
+            want[#want + 1] = { low = low, high = high, count = n, confidence = confidence / n, accuracy = right / n }
+          end
+        end
+        local got = metrics[name](label, score, { bins = count })
+        assert.equal(#want, #got)
+        for k, bin in ipairs(want) do
+          for key, v in pairs(bin) do assert.near(v, got[k][key], 1e-12, name .. " " .. key) end
+        end
+      end
+    end
+  end)
+
   -- counted by hand: of class 0 two of three found, of 1 one of two, of 2 both; class 1 is said once wrongly
   it("take classes that were decided, too", function()
     local truth = pn.tensor { 0, 0, 0, 1, 1, 2, 2 }

@@ -1,7 +1,6 @@
 --- What instrumented copies of lua/penumbra (spec/mutants/run.lua) call as they enter a function, and with the values
---- that faults would change: LUA_INIT="@spec/mutants/cover.lua" COVERED=FILE writes "file:line" of each definition, and
---- "file:byte:value" of each such place, into FILE when the process ends.
-if _VERSION == "Lua 5.1" then return end -- the runner of specs, before it starts the interpreter that is asked for
+--- that faults would change: COVERED=FILE adds "file:line" of each definition, and "file:byte:value" of each such place,
+--- to FILE when the process ends, be it a spec's or one that it started.
 dofile((debug.getinfo(1, "S").source:gsub("^@", ""):gsub("cover.lua$", "in_force.lua")))
 local seen, path, exit = {}, os.getenv "COVERED", os.exit
 
@@ -16,7 +15,7 @@ function PROBE(name, ...) -- luacheck: ignore
 end
 
 local function write()
-  local file = path and io.open(path, "w")
+  local file = path and io.open(path, "a")
   path = nil
   if not file then return end
   for name in pairs(seen) do file:write(name, "\n") end

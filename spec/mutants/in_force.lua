@@ -1,6 +1,5 @@
 --- MUTANT of spec/mutants/faults.lua: what faults of value do to tensors. The file IN_FORCE is there once one has
---- changed something. LUA_INIT="@spec/mutants/in_force.lua".
-if _VERSION == "Lua 5.1" then return end -- the runner of specs, before it starts the interpreter that is asked for
+--- changed something.
 local path = os.getenv "IN_FORCE"
 
 local function tell()

@@ -1,8 +1,8 @@
 --- Faults planted one at a time in lua/penumbra, and which of them the specs notice.
 ---
 ---     lua5.4 spec/mutants/run.lua cover [PART]...       which functions each spec enters, and how long it takes: once
----     lua5.4 spec/mutants/run.lua try [--kind random] [--count 50] [--seed 1] [--under smc] [--part 1/2]
----                                     [--budget 300]
+---     lua5.4 spec/mutants/run.lua try [--kind random] [--count 50] [--seed 1] [--under /smc/,^lua/penumbra/%w+.lua]
+---                                     [--part 1/2] [--budget 300]
 ---     lua5.4 spec/mutants/run.lua show [--kind random]  shares by folder with 95 % intervals, and the survivors
 ---
 --- A fault is tried by the specs that enter its function (one of a gradient or weights by those in which it changes a
@@ -41,14 +41,28 @@ local function checkout(here)
   return ("%s/lua/?.lua;%s/lua/?/init.lua;"):format(here, here)
 end
 
+-- What stands before a text that calls `global`, on its first line, so that processes that a spec starts know it, too.
+local function loading(global, helper)
+  return ("if not rawget(_G, %q) then dofile %q end "):format(global, root .. "/spec/mutants/" .. helper)
+end
+
 -- A copy of lua/penumbra whose functions tell that they are entered.
 local function instrument()
   for _, path in ipairs(lines "find lua/penumbra -name '*.lua'") do
     local to = room .. "/instrumented/" .. path
     os.execute(("mkdir -p '%s'"):format(to:match "^(.*)/"))
     local file <close> = assert(io.open(to, "w"))
-    file:write(faults.instrumented(read(path), (path:gsub("^lua/", ""))))
+    file:write(loading("COVER", "cover.lua"), faults.instrumented(read(path), (path:gsub("^lua/", ""))))
   end
+end
+
+-- The lines of a text, each once.
+local function told_once(text)
+  local seen, list = {}, {}
+  for line in text:gmatch "[^\n]+" do
+    if not seen[line] then seen[line], list[#list + 1] = true, line end
+  end
+  return table.concat(list, "\n") .. "\n"
 end
 
 local function cover(parts)
@@ -60,9 +74,8 @@ local function cover(parts)
     for _, part in ipairs(parts) do wanted = wanted or spec:find(part, 1, true) end
     local path = room .. "/cover/" .. spec:gsub("/", ".")
     if wanted and not read(path) then
-      local passed, seconds = busted(spec, ("LUA_INIT=@%s/spec/mutants/cover.lua COVERED=%s.part"):format(root, path),
-        first, 3000)
-      local list = passed and read(path .. ".part")
+      local passed, seconds = busted(spec, ("COVERED=%s.part"):format(path), first, 3000)
+      local list = passed and told_once(read(path .. ".part") or "")
       os.remove(path .. ".part")
       if list then
         local file <close> = assert(io.open(path, "w"))
@@ -105,10 +118,18 @@ local function name_of(fault)
   return ("%s:%d:%d %s"):format(fault.file, fault.line, fault.from, fault.what)
 end
 
+-- Does the path hold one of the patterns a,b,...?
+local function is_under(path, patterns)
+  for pattern in patterns:gmatch "[^,]+" do
+    if path:find(pattern) then return true end
+  end
+  return patterns == ""
+end
+
 local function all_faults(o)
   local list = {}
   for _, path in ipairs(lines "find lua/penumbra -name '*.lua' | LC_ALL=C sort") do
-    if path:find(o.under, 1, true) then
+    if is_under(path, o.under) then
       local text = read(path)
       for _, fault in ipairs(faults.of(text)) do
         fault.file = path
@@ -128,7 +149,7 @@ local function verdict(fault, specs, budget)
   local first, path = checkout(here), here .. "/" .. fault.file
   os.execute(("mkdir -p '%s'"):format(path:match "^(.*)/"))
   local file <close> = assert(io.open(path, "w"))
-  file:write(text)
+  file:write(fault.value and loading("MUTANT", "in_force.lua") or "", text)
   file:close()
   local mark = here .. "/in_force"
   local status, by, spent = "survived", "", 0
@@ -136,8 +157,7 @@ local function verdict(fault, specs, budget)
     if spent > budget then break end
     spent = spent + entry.seconds
     local function passes()
-      return (busted(entry.spec, ("LUA_INIT=@%s/spec/mutants/in_force.lua IN_FORCE=%s"):format(root, mark), first,
-        30 + 8 * entry.seconds))
+      return (busted(entry.spec, "IN_FORCE=" .. mark, first, 10 + 6 * entry.seconds))
     end
     if not passes() and not passes() then -- twice, so that nothing else is taken for it
       status, by = "killed", entry.spec

@@ -266,10 +266,7 @@ end
 
 -- Numbers of data in a block and of draws at a time: at least 16 draws, as far as there are that many.
 local function block_sizes(self, n, o)
-  local one, P, budget = width(self), 0, o.budget or 1 << 20
-  for _, layer in ipairs(self.layers) do
-    P = P + layer.weight.size + (layer.bias and layer.bias.size or 0)
-  end
+  local one, P, budget = width(self), self.mean:numel(), o.budget or 1 << 20
   local data = math.max(1, math.min(n, budget // (16 * one)))
   return math.tointeger(data), math.tointeger(math.max(1, math.min(o.draws, budget // (one * data + 2 * P))))
 end

@@ -44,7 +44,7 @@ end
 --- `draws` told beforehand how many there will be at most.
 function infer.stream(given)
   local o = options.check("stream", given or {}, { draws = 0 })
-  return core.new_stream(math.tointeger(o.draws) or core.error("stream: draws must be a whole number, got " .. o.draws))
+  return core.new_stream(o.draws)
 end
 
 --- The k-hat up to which weights of `draws` draws may be trusted: min(1 - 1 / log10 draws, 0.7). Vehtari et al. 2024.

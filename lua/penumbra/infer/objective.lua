@@ -211,7 +211,7 @@ end
 -- log q's own parameters, which fixed_q has, is taken out.
 local function doubly_reparametrised(t, call)
   local log_w = t.log_p - t.log_q
-  local live, share = log_w:detach():isfinite(), log_w:detach():softmax(1)
+  local live, share = log_w:isfinite(), log_w:detach():softmax(1)
   local zero = core.zeros({ 1 }, { dtype = share:dtype() })
   share = core.where(live, share, zero)
   local path = core.where(live, log_w + t.fixed_q, zero)

@@ -168,10 +168,7 @@ local function check(net, given)
       core.error(("fit_layers: %s must be positive, got %s"):format(name, o[name]))
     end
   end
-  if o.generator and not (type(o.generator) == "userdata" and getmetatable(o.generator) == "penumbra.generator") then
-    core.error(("fit_layers: generator must be a generator, got %s"):format(type(o.generator)))
-  end
-  for _, name in ipairs { "max_sweeps", "steps", "input_draws", "draws" } do
+  for _, name in ipairs { "steps", "input_draws" } do
     o[name] = options.whole(where, name, o[name], 1)
   end
   return o, layers
@@ -226,7 +223,7 @@ end
 function methods:predict(x, given)
   options.argument("predict", "x", x, "tensor")
   local o = options.check("predict", given, { draws = 100, generator = options.any(false) })
-  local n, width = options.whole("predict", "draws", o.draws, 1), self.net[1].weight:size(1)
+  local n, width = o.draws, self.net[1].weight:size(1)
   if x:ndim() ~= 2 or x:size(2) ~= width then
     core.error(("predict: x must have shape [n, %d], got [%s]"):format(width, table.concat(x:shape(), ", ")))
   end

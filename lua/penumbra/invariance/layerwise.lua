@@ -36,21 +36,24 @@ local function read(d)
   return wide(d.loc), wide(d.scale):square(), wide(d.prior_loc), wide(d.prior_scale):square()
 end
 
--- Of each component [..., S]: a, c (1 where z = 0, so that it can be divided by), z^T (m - mu), and false where z = 0.
+-- c where something was seen, else 1, so that it can be divided by: what stands over it is 0 there.
+local function positive(c)
+  return core.where(c:gt(0), c, core.ones({}, { dtype = c:dtype() }))
+end
+
+-- Of each component [..., S]: a, c (1 where z = 0), z^T (m - mu).
 local function terms(d)
   local z, m, V, mu, sigma = d.inputs, read(d)
   local square = z:square()
-  local a, c = along(sigma, square), along(V, square)
-  local seen = c:detach():gt(0)
-  return a, core.where(seen, c, core.ones({}, { dtype = c:dtype() })), along(m - mu, z), seen
+  return along(sigma, square), positive(along(V, square)), along(m - mu, z)
 end
 
--- ln q_mix(w) - ln p(w): the log of the mean over components of their ratios to the prior.
+-- ln q_mix(w) - ln p(w): the log of the mean over components of their ratios to the prior, 1 where z = 0.
 local function log_ratio(d, w)
-  local a, c, off, seen = terms(d)
+  local a, c, off = terms(d)
   local h = along(w - d.prior_loc, d.inputs)
   local each = ((h - off):square() / c - off:square() / (a + c) + c:log() - (a + c):log()) * -0.5
-  return core.where(seen, each, each:detach() * 0):logsumexp(-1) - math.log(d.inputs:size(-2))
+  return each:logsumexp(-1) - math.log(d.inputs:size(-2))
 end
 
 local function log_prob(d, w)
@@ -62,10 +65,7 @@ end
 -- gives way: w = w0 + Sigma z (u - z^T w0) / (a + c). rows: z of each draw, like w0.
 local function drawn(d, w0, rows, noise)
   local m, V, _, sigma = read(d)
-  local a, c = (rows:square() * sigma):sum(-1, true), (rows:square() * V):sum(-1, true)
-  local seen = c:detach():gt(0)
-  local one = core.ones({}, { dtype = c:dtype() })
-  c = core.where(seen, c, one)
+  local a, c = (rows:square() * sigma):sum(-1, true), positive((rows:square() * V):sum(-1, true))
   local u = (rows * m):sum(-1, true) + c:sqrt() * noise
   return w0 + sigma * rows * ((u - (rows * w0):sum(-1, true)) / (a + c))
 end
@@ -92,11 +92,10 @@ local function rsample(d, shape, generator)
   return drawn(d, w0, rows, core.randn(one, set))
 end
 
--- Coefficients of the components' moments along Sigma z: g and 1 / (a + c), 0 where z = 0: [..., S].
+-- Coefficients of the components' moments along Sigma z: g and 1 / (a + c): [..., S].
 local function coefficients(d)
-  local a, c, off, seen = terms(d)
-  local none = a:detach() * 0
-  return core.where(seen, off / (a + c), none), core.where(seen, (a + c):reciprocal(), none)
+  local a, c, off = terms(d)
+  return off / (a + c), (a + c):reciprocal()
 end
 
 -- f [..., S] times the inputs, averaged over the components: [..., K].
@@ -157,9 +156,7 @@ end
 --- a c / (a + c): no weight is drawn. Where z = 0 both are those of the prior.
 function layerwise.law(d, z)
   local square, sigma, V = z:square(), d.prior_scale:square(), d.scale:square()
-  local a, c = square:matmul(sigma:t()), square:matmul(V:t())
-  local seen = c:detach():gt(0)
-  c = core.where(seen, c, core.ones({}, { dtype = c:dtype() }))
+  local a, c = square:matmul(sigma:t()), positive(square:matmul(V:t()))
   local share = a / (a + c)
   return z:matmul(d.prior_loc:t()) + z:matmul((d.loc - d.prior_loc):t()) * share, share * c
 end
@@ -167,10 +164,9 @@ end
 --- component_kl(q): KL of each component from the prior, [..., S]: (ln(1 + a / c) - a / (a + c) + off^2 a / (a + c)^2)
 --- / 2.
 function layerwise.component_kl(q)
-  local a, c, off, seen = terms(q)
+  local a, c, off = terms(q)
   local share = a / (a + c)
-  local kl = ((a / c):log1p() - share + off:square() * share / (a + c)) * 0.5
-  return core.where(seen, kl, kl:detach() * 0)
+  return ((a / c):log1p() - share + off:square() * share / (a + c)) * 0.5
 end
 
 --- log_ratio(q, w): ln q(w) - ln p(w), p the prior of q, w [..., K].

@@ -16,7 +16,7 @@ function curves.gap_formula(K, prior_variance, likelihood_variance)
   K = tensor("gap_formula", "K", K)
   local s = tensor("gap_formula", "prior_variance", prior_variance)
   local l = tensor("gap_formula", "likelihood_variance", likelihood_variance)
-  if not core.capture.going_on() and not (s:detach():gt(0):all():item() and l:detach():gt(0):all():item()) then
+  if not core.capture.going_on() and not (s:gt(0):all():item() and l:gt(0):all():item()) then
     core.error "gap_formula: variances must be positive"
   end
   local r = s / l -- phi - 1
@@ -32,7 +32,7 @@ function curves.curves(given)
   local o = options.check("curves", given, known)
   local K = tensor("curves", "sizes", o.sizes)
   local n, noise, s0, y = o.num_data, o.noise_variance, o.function_variance, o.target
-  if not (n > 0 and noise > 0 and s0 > 0) or not core.capture.going_on() and not K:detach():ge(1):all():item() then
+  if not (n > 0 and noise > 0 and s0 > 0) or not core.capture.going_on() and not K:ge(1):all():item() then
     core.error "curves: num_data, noise_variance and function_variance must be positive, sizes at least 1"
   end
   local prior = K * s0

@@ -59,7 +59,7 @@ local function vector(where, role, v, like)
 end
 
 local function positive(where, role, t)
-  if not core.capture.going_on() and not t:detach():gt(0):all():item() then
+  if not core.capture.going_on() and not t:gt(0):all():item() then
     core.error(("%s: %s must be positive"):format(where, role))
   end
   return t
@@ -71,7 +71,7 @@ local function input_of(o)
     if x:ndim() ~= 1 or o.size then
       core.error(("linear_model: x must have one axis%s, got [%s]"):format(o.size and " and takes the place of size"
         or "", table.concat(x:shape(), ", ")))
-    elseif not x:detach():ne(0):any():item() then
+    elseif not x:ne(0):any():item() then
       core.error "linear_model: x must not be zero: the data would say nothing about the weights"
     end
     return x
@@ -337,12 +337,12 @@ function pair:is_constant_ratio(tolerance)
   tolerance = tolerance or 1e-9
   options.argument("is_constant_ratio", "tolerance", tolerance, "number")
   local m = self.model
-  local seen = m.x:detach():ne(0)
+  local seen = m.x:ne(0)
   local factor = self.factor
   if self.matrix then
     factor = self.matrix:diagonal()
-    local rest = (self.matrix - factor:diag_embed()):detach():abs():max():item()
-    if rest > tolerance * factor:detach():max():item() then
+    local rest = (self.matrix - factor:diag_embed()):abs():max():item()
+    if rest > tolerance * factor:max():item() then
       return false
     end
   end

@@ -26,7 +26,7 @@ function translation.pivot(where, x, given)
     end
     return k
   end
-  local places = x:detach():ne(0):nonzero()
+  local places = x:ne(0):nonzero()
   if places:size(1) == 0 then
     core.error(("%s: x must not be zero: every translation leaves 0 alone, and there is no basis"):format(where))
   end

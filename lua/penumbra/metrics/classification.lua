@@ -127,26 +127,28 @@ end
 
 local bin_options = { bins = 15 }
 
---- reliability(y, probs [, {bins = 15}]): how often predictions of a given confidence, the largest probability, are
---- right: a list of bins {low =, high =, count =, confidence =, accuracy =} of equal width, (low, high], those without
---- data left out. plot.reliability draws it.
-function classification.reliability(y, probs, given)
-  local o = options.check("reliability", given, bin_options)
-  local bins = o.bins
-  probs, y = check("reliability", y, probs)
-  local confidence, right = probs:max(2), probs:argmax(2):eq(y):to("float64")
-  local list = {}
-  local place = (confidence:to("float64") * bins):ceil():clamp(1, bins)
+-- Bins of equal width, (low, high], of the predictions of this confidence, those without data left out.
+local function binned(confidence, right, bins)
+  confidence, right = confidence:to "float64", right:to "float64"
+  local list, place = {}, (confidence * bins):ceil():clamp(1, bins)
   for k = 1, bins do
     local here = place:eq(k):to "float64"
     local count = here:sum():item()
     if count > 0 then
       list[#list + 1] = { low = (k - 1) / bins, high = k / bins, count = math.tointeger(count),
-        confidence = (confidence:to("float64") * here):sum():item() / count,
-        accuracy = (right * here):sum():item() / count }
+        confidence = (confidence * here):sum():item() / count, accuracy = (right * here):sum():item() / count }
     end
   end
   return list
+end
+
+--- reliability(y, probs [, {bins = 15}]): how often predictions of a given confidence, the largest probability, are
+--- right: a list of bins {low =, high =, count =, confidence =, accuracy =} of equal width, (low, high], those without
+--- data left out. plot.reliability draws it.
+function classification.reliability(y, probs, given)
+  local o = options.check("reliability", given, bin_options)
+  probs, y = check("reliability", y, probs)
+  return binned(probs:max(2), probs:argmax(2):eq(y), o.bins)
 end
 
 --- calibration_curve(y, probs [, {bins = 10}]): of two classes, how often class 1 is there where it was given a
@@ -154,22 +156,11 @@ end
 --- of equal width, those without data left out. plot.calibration_curve draws it, with counts.
 function classification.calibration_curve(y, probs, given)
   local o = options.check("calibration_curve", given, { bins = 10 })
-  local bins = o.bins
   probs, y = check("calibration_curve", y, probs)
   if probs:size(2) ~= 2 then
     core.error(("calibration_curve: is of two classes, got %d"):format(probs:size(2)))
   end
-  local p, list = probs:select(2, 2):to "float64", {}
-  local place = (p * bins):ceil():clamp(1, bins)
-  for k = 1, bins do
-    local here = place:eq(k):to "float64"
-    local count = here:sum():item()
-    if count > 0 then
-      list[#list + 1] = { low = (k - 1) / bins, high = k / bins, count = math.tointeger(count),
-        confidence = (p * here):sum():item() / count, accuracy = (y:to "float64" * here):sum():item() / count }
-    end
-  end
-  return list
+  return binned(probs:select(2, 2), y, o.bins)
 end
 
 --- ece(y, probs [, {bins = 15}]): expected calibration error: the mean over the data of |accuracy - confidence| of

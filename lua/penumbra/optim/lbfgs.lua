@@ -296,7 +296,7 @@ core.public(lbfgs)
 function lbfgs.new(list, given)
   local o = options.check("lbfgs", given or {}, { lr = 1.0, max_steps = 20, history = 100, tolerance_grad = 1e-7,
     tolerance_change = 1e-9, max_evaluations = options.optional "number" })
-  for _, name in ipairs { "max_steps", "history" } do options.whole("lbfgs", name, o[name], 1) end
+  options.whole("lbfgs", "history", o.history, 1)
   for k, w in ipairs(list) do
     if not w:is_param() then
       core.error(("lbfgs: parameter %d must be made by param, got another tensor"):format(k))

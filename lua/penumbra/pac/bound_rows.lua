@@ -161,7 +161,7 @@ rows.draws = {
     end
     local risk = options.numbers(where, "risk", o.risk)
     risk = core.is_tensor(risk) and risk or core.tensor(risk)
-    if not risk:detach():ge(0):logical_and(risk:detach():le(1)):all():item() then
+    if not risk:ge(0):logical_and(risk:le(1)):all():item() then
       core.error(where .. ": risk must lie in 0 to 1")
     end
     return core.bernoulli_kl_inverse(risk, core.full({}, math.log(1 / o.delta) / o.draws, { dtype = risk:dtype() }))

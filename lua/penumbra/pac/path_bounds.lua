@@ -50,9 +50,9 @@ local function terms(where, given)
   local zero = core.zeros({}, { dtype = ll:dtype() })
   local kl = zero + options.numbers(where, "kl", o.kl)
   local log_peak = zero + options.numbers(where, "log_peak", o.log_peak)
-  if not kl:detach():ge(0):all():item() then
+  if not kl:ge(0):all():item() then
     core.error(where .. ": kl must not be negative, and a number")
-  elseif not ll:detach():le(log_peak:detach() + 1e-6):all():item() then
+  elseif not ll:le(log_peak + 1e-6):all():item() then
     core.error(where .. ": a log_likelihood is above log_peak, the largest that a sequence's can be")
   end
   local log_mean = ll:logsumexp(1) - math.log(s)

@@ -261,8 +261,7 @@ local function read(where, self, x, given)
   check_x(where, p, x)
   local o = options.check(where, given, reading)
   local _, told = parts(where, self, outputs_of(where, p, x))
-  return p, told, o.draws and options.whole(where, "draws", o.draws, 1) or p.o.draws.predict,
-    options.whole(where, "batch_size", o.batch_size, 1), o.generator or p.o.generator
+  return p, told, o.draws or p.o.draws.predict, o.batch_size, o.generator or p.o.generator
 end
 
 --- moments(x [, {draws =, batch_size = 1000, generator =}]): mean and variance of the outputs, [N, out] each: closed
