@@ -10,8 +10,9 @@
 --- sum or product is dropped). The changed file alone is compiled, with -O1, and linked with the objects of BUILD, to a
 --- core.so for busted specs and to programs of spec/c, which run until one fails: those first that enter most of the
 --- file of the fault, near it, in the least time (spec/mutants/c_tests.lua), until `budget` seconds of processor are
---- over. A fault that does not compile, or gives the same object, is none; none are planted where only room or shares
---- of work are decided. The tree is not touched. Results: build/mutants/c_results; the rest as for run.lua.
+--- over; then programs again with the file sanitised, as `make asan` does. A fault that does not compile, or gives the
+--- same object, is none; none are planted where only room or shares of work are decided. The tree is not touched.
+--- Results: build/mutants/c_results; the rest as for spec/mutants/run.lua.
 io.stdout:setvbuf "line"
 local tally, tests = dofile "spec/mutants/tally.lua", dofile "spec/mutants/c_tests.lua"
 local read, lines = tally.read, tally.lines
@@ -211,60 +212,66 @@ end
 
 -- ---- a fault's fate ----
 
-local clean = {} -- objects of files as they are
+local clean = {} -- objects of a file as it is
 
 local function clean_objects(path, here)
   if clean.path ~= path then
-    clean.path = path
-    for k, object in ipairs(tests.objects_of(path)) do
-      clean[k] = here .. "/clean." .. k .. ".o"
-      assert(tests.compile(read(path), path, object.option, clean[k]), path .. " does not compile")
-    end
+    clean = {path = path, plain = tests.objects(read(path), path, here .. "/clean", false),
+      sanitised = tests.objects(read(path), path, here .. "/clean", true)}
+    assert(clean.plain and clean.sanitised, path .. " does not compile")
   end
   return clean
 end
 
 local sound = {} -- whether a test passes without a fault, asked of those that noticed one
 
-local function is_sound(test, here)
-  if sound[test.name] == nil then
+local function is_sound(test, here, sanitised)
+  local key = test.name .. (sanitised and " " .. clean.path or "")
+  if sound[key] == nil then
     local apart = here .. "/sound"
-    os.execute(("mkdir -p '%s/lua/penumbra' && ln -sf '%s/lua/penumbra/core.so' '%s/lua/penumbra'"):format(apart,
-      tests.build, apart))
-    sound[test.name] = tests.passes(test, apart, {}, 60)
-    if not sound[test.name] then print("fails without a fault, and is left out: " .. test.name) end
+    os.execute(("rm -rf '%s' && mkdir -p '%s/lua/penumbra' && ln -s '%s/lua/penumbra/core.so' '%s/lua/penumbra'")
+      :format(apart, apart, tests.build, apart))
+    sound[key] = tests.passes(test, apart, sanitised and clean.sanitised or {}, 60)
+    if not sound[key] then print("fails without a fault, and is left out: " .. key) end
   end
-  return sound[test.name]
+  return sound[key]
+end
+
+-- Does the test fail twice, or never end? Nothing else did it then.
+local function notices(test, here, changed)
+  local limit = math.ceil(5 + 8 * test.seconds)
+  local passed, seconds = tests.passes(test, here, changed, limit)
+  return not passed and (seconds >= limit or not tests.passes(test, here, changed, limit))
+    and is_sound(test, here, changed.sanitised)
 end
 
 -- none, killed or survived, by which test; the number of tests that were run, and their seconds.
 local function verdict(fault, here, budget)
-  local text, same, changed = read(fault.file), true, {}
+  local text, same = read(fault.file), true
   local was = clean_objects(fault.file, here)
   text = text:sub(1, fault.from - 1) .. fault.text .. text:sub(fault.to + 1)
-  for k, object in ipairs(tests.objects_of(fault.file)) do
-    object.object = here .. "/changed." .. k .. ".o"
-    if not tests.compile(text, fault.file, object.option, object.object) then return "none", "", 0, 0 end
-    same = same and read(object.object) == read(was[k])
-    changed[k] = object
-  end
+  local changed = tests.objects(text, fault.file, here .. "/changed", false)
+  for k, object in ipairs(changed or {}) do same = same and read(object.object) == read(was.plain[k].object) end
   if same then return "none", "", 0, 0 end
-  os.execute(("rm -rf '%s/lua' '%s'/*_test && mkdir -p '%s/lua/penumbra'"):format(here, here, here))
-  local spent, count, linked = 0, 0, false
+  os.execute(("rm -rf '%s/lua' '%s'/*_test* && mkdir -p '%s/lua/penumbra'"):format(here, here, here))
+  local spent, count, linked, programs = 0, 0, false, {}
   for _, test in ipairs(tests.entering(fault.file, fault.body.first, fault.line, fault.body.last)) do
     if spent > budget then break end
-    if not linked and not test.path:find "^spec/c/" then
+    local program = test.path:find "^spec/c/"
+    if not linked and not program then
       linked = assert(tests.link_core(here .. "/lua/penumbra/core.so", changed), "cannot link core.so")
     end
     if sound[test.name] ~= false then
       spent, count = spent + test.seconds, count + 1
-      local limit = math.ceil(5 + 8 * test.seconds)
-      local passed, seconds = tests.passes(test, here, changed, limit)
-      -- twice, or with no end: nothing else did it
-      if not passed and (seconds >= limit or not tests.passes(test, here, changed, limit)) and is_sound(test, here) then
-        return "killed", test.name, count, spent
-      end
+      if notices(test, here, changed) then return "killed", test.name, count, spent end
+      programs[#programs + 1] = program and test
     end
+  end
+  changed = tests.objects(text, fault.file, here .. "/changed", true)
+  for _, test in ipairs(programs) do
+    if spent > 1.5 * budget then break end
+    spent = spent + test.seconds
+    if notices(test, here, changed) then return "killed", test.name .. " sanitised", count, spent end
   end
   return "survived", "", count, spent
 end

@@ -59,27 +59,48 @@ local function libraries()
   return tests.libs
 end
 
---- What is compiled from a source: *_real.c to one object for each type of floats.
-function tests.objects_of(path)
+-- What is compiled from a source: *_real.c to one object for each type of floats.
+local function objects_of(path)
   local name = path:match "^src/(.*)%.c$"
   if not name:find "_real$" then return {{name = name, option = ""}} end
   return {{name = name .. "_f64", option = "-DPNI_REAL_BITS=64"},
     {name = name .. "_f32", option = "-DPNI_REAL_BITS=32"}}
 end
 
---- Compiles the text of a source of the tree, as if it stood there, to `object`.
-function tests.compile(text, path, option, object)
+-- Compiles the text of a source of the tree, as if it stood there, to `object`.
+local function compile(text, path, option, object)
   local pipe = assert(io.popen(("cd '%s' && timeout 120 cc %s %s -x c -c - -o '%s' 2>/dev/null")
     :format(path:match "^(.*)/", flags(), option, object), "w"))
   pipe:write(text)
   return pipe:close()
 end
 
+local SANITISED, SHOWS = "-fsanitize=address,undefined", " -fno-sanitize-recover=all"
+
+--- The objects of a text in place of those of a source, {{name =, object =}, ...}, their files `to`.NUMBER.o; nil if it
+--- does not compile. Sanitised ones come with the pool, which then poisons what it holds.
+function tests.objects(text, path, to, sanitised)
+  local list = {sanitised = sanitised}
+  local option, ending = sanitised and SANITISED .. SHOWS or "", sanitised and ".sanitised.o" or ".o"
+  for k, object in ipairs(objects_of(path)) do
+    object.object = ("%s.%d%s"):format(to, k, ending)
+    if not compile(text, path, object.option .. " " .. option, object.object) then return nil end
+    list[k] = object
+  end
+  if sanitised then
+    local memory = room .. "/memory.sanitised.o"
+    if not read(memory) then assert(compile(read "src/base/memory.c", "src/base/memory.c", option, memory)) end
+    list[#list + 1] = {name = "base/memory", object = memory}
+  end
+  return list
+end
+
 -- The object of a program of spec/c, compiled where the program or a header is newer.
 local function program_object(path)
   local object = room .. "/" .. path:gsub("/", ".") .. ".o"
-  if read(object) and #lines(("find %s.c src spec/c spec/golden \\( -path %s.c -o -name '*.h' -o -name '*.def' \\) -newer %s")
-    :format(path, path, object)) == 0 then return object end
+  local newer = ("find %s.c src spec/c spec/golden \\( -path %s.c -o -name '*.h' -o -name '*.def' \\) -newer %s")
+    :format(path, path, object)
+  if read(object) and #lines(newer) == 0 then return object end
   assert(run(("cc %s -c %s.c -o %s.part && mv %s.part %s"):format(flags(), path, object, object, object)))
   return object
 end
@@ -103,20 +124,20 @@ end
 function tests.passes(test, here, changed, limit, extra)
   local line
   if test.path:find "^spec/c/" then
-    local program, words = here .. "/" .. test.path:match "[^/]+$", {}
+    local program, words = here .. "/" .. test.path:match "[^/]+$" .. (changed.sanitised and ".sanitised" or ""), {}
     for _, entry in ipairs(changed) do words[#words + 1] = entry.object end
     local library = changed.library or build .. "/libpenumbra.a"
     if not read(program) then
-      assert(run(("cc -fuse-ld=lld -Wl,-s -o '%s' '%s' %s '%s' %s"):format(program, program_object(test.path),
-        table.concat(words, " "), library, libraries())), "cannot link " .. program)
+      assert(run(("cc -fuse-ld=lld -Wl,-s %s -o '%s' '%s' %s '%s' %s"):format(changed.sanitised and SANITISED or "",
+        program, program_object(test.path), table.concat(words, " "), library, libraries())), "cannot link " .. program)
     end
     line = ("'%s'"):format(program)
   else
     line = ("busted --no-keep-going --lua=%s -o spec/output.lua %s"):format(lua, test.path)
   end
   line = ("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;%s/?.lua;;' LUA_CPATH='%s/lua/?.so;;' PENUMBRA=%s/penumbra "
-    .. "BUILD=%s OPENBLAS_NUM_THREADS=1 %s %s timeout -k 5 %d %s </dev/null >/dev/null 2>&1")
-    :format(root, root, root, here, build, build, extra or "", test.env, 30 * limit, line)
+    .. "BUILD=%s OPENBLAS_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=0:exitcode=99 %s %s timeout -k 5 %d %s </dev/null "
+    .. ">/dev/null 2>&1"):format(root, root, root, here, build, build, extra or "", test.env, 30 * limit, line)
   local out, seconds = lines(("ulimit -c 0; ulimit -t %d; %s; echo code $?; times"):format(limit, line)), 0
   for minutes, rest in out[#out]:gmatch "(%d+)m([%d.]+)s" do seconds = seconds + 60 * minutes + rest end
   return out[#out - 2] == "code 0", seconds
@@ -260,8 +281,8 @@ local function reach(test, path, first, line, last)
   for _, place in ipairs(list) do
     if test.bits:byte(place.at) == 49 then
       count = count + 1
-      near = math.max(near, same and (place.line == nearest and 1 or place.line >= first and place.line <= last and 1 / 4)
-        or 1 / 16)
+      local within = same and place.line >= first and place.line <= last
+      near = math.max(near, within and (place.line == nearest and 1 or 1 / 4) or 1 / 16)
     end
   end
   return count / math.max(#list, 1), near
