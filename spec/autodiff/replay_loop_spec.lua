@@ -290,6 +290,19 @@ describe("a loop", function()
     end)
   end
 
+  it("reads what it has just made and keeps as it lies, crosswise and in part", function()
+    local plan = checked(function(x)
+      local h, list, sum = x, {}, x
+      for t = 1, 36 do
+        h = (h * 0.9):sin() + 0.1
+        sum = sum * 0.5 + h:t() * h - h:slice(1, 2, 2) + h:flip(2):exp() + (list[t - 1] or x)
+        list[t] = h
+      end
+      return sum, pn.stack(list, 1)
+    end, pn.randn { 72, 72 })
+    assert.equal(1, plan.loops)
+  end)
+
   it("reads large arguments where they lie", function()
     local function f(x, a)
       local h = x:select(1, 1)
