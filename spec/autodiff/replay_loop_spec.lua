@@ -259,6 +259,50 @@ describe("a loop", function()
     assert.equal(3, plan.loops)
   end)
 
+  local pieces = {
+    ["that follow one another"] = { { 1, 2 }, { 3, 4 }, { 5, 6 } },
+    ["with gaps"] = { { 1, 3, 2 }, { 4, 6, 2 } },
+    ["of which the second has gaps"] = { { 1, 2 }, { 3, 5, 2 }, { 5, 6 } },
+    ["of which the first has gaps"] = { { 1, 3, 2 }, { 3, 4 } },
+    ["of one number each"] = { { 1, 1 }, { 3, 3 }, { 5, 5 } },
+    ["of one number each, unevenly"] = { { 1, 1 }, { 2, 2 }, { 4, 4 } },
+    ["of several sizes"] = { { 1, 2 }, { 3, 3 }, { 4, 6 } },
+    ["that overlap"] = { { 1, 2 }, { 2, 3 }, { 3, 4 } },
+    ["that are one"] = { { 1, 6 } },
+  }
+  for name, ranges in pairs(pieces) do
+    it("whose results are joined in pieces " .. name .. " gives the eager bits", function()
+      local function f(x)
+        local h, list, back, some = x, {}, {}, {}
+        for t = 1, 40 do
+          h = (h * 0.9):sin() + 0.1
+          for k, range in ipairs(ranges) do
+            list[#list + 1] = h:slice(1, range[1], range[2], range[3] or 1)
+            table.insert(back, 1, list[#list])
+            if k == 1 and t % 3 == 0 then
+              some[#some + 1] = list[#list]
+            end
+          end
+        end
+        return pn.concatenate(list), pn.concatenate(back), pn.concatenate(some)
+      end
+      assert(checked(f, pn.tensor { 1, 2, 3, 4, 5, 6 }).loops > 0)
+    end)
+  end
+
+  it("reads what it has just made and keeps as it lies, crosswise and in part", function()
+    local plan = checked(function(x)
+      local h, list, sum = x, {}, x
+      for t = 1, 36 do
+        h = (h * 0.9):sin() + 0.1
+        sum = sum * 0.5 + h:t() * h - h:slice(1, 2, 2) + h:flip(2):exp() + (list[t - 1] or x)
+        list[t] = h
+      end
+      return sum, pn.stack(list, 1)
+    end, pn.randn { 72, 72 })
+    assert.equal(1, plan.loops)
+  end)
+
   it("reads large arguments where they lie", function()
     local function f(x, a)
       local h = x:select(1, 1)
@@ -305,14 +349,8 @@ describe("a loop", function()
     end
   end)
 
-  it("that fails at some turn leaves generators where they were, and the eager call tells", function()
-    local function f(x)
-      local sum = pn.tensor(0)
-      for t = 1, 50 do
-        sum = sum + dist.normal(pn.randn {}, x:select(1, t)):rsample()
-      end
-      return sum
-    end
+  -- f(x) fails where an element of x is not positive.
+  local function fails(f)
     local compiled, x = pn.compile(f), pn.ones(50)
     compiled(x)
     pn.seed(5)
@@ -331,6 +369,26 @@ describe("a loop", function()
     assert.same(place, pn.rng_state())
     assert.equal(1, compiled:captures())
     assert.equal(1, plan_of(compiled).loops)
+  end
+
+  it("that fails at some turn leaves generators where they were, and the eager call tells", function()
+    fails(function(x)
+      local sum = pn.tensor(0)
+      for t = 1, 50 do
+        sum = sum + dist.normal(pn.randn {}, x:select(1, t)):rsample()
+      end
+      return sum
+    end)
+  end)
+
+  it("that is done when something behind it fails has its draws taken back", function()
+    fails(function(x)
+      local sum = pn.randn {}
+      for t = 1, 50 do
+        sum = sum + x:select(1, t) * pn.randn {}
+      end
+      return dist.normal(sum, x:min()):rsample()
+    end)
   end)
 
   it("follows parameters that are set, and constants that are not", function()

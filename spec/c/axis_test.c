@@ -1,6 +1,7 @@
 /*
 ** axis_test.c: what a C host may hand to any row. Rows with an axis refuse tensors that lack it and axes beyond it,
-** whoever calls them; no row reads or writes outside of tensors without axes or elements; lists are as long as memory.
+** whoever calls them; no row reads or writes outside of tensors without axes or elements; lists are as long as memory;
+** what a text of letters asks of shapes is what comparing each two axes of one letter finds.
 */
 #include <stdlib.h>
 #include "../../src/lua/operations.h"
@@ -123,9 +124,81 @@ static void empty_linear(pn_context *c) {
   }
 }
 
+enum { TEXT_INPUTS = 3 };
+
+typedef struct {
+  const char *text;
+  struct {
+    bool any, lead;
+    const char *letters;
+    char kind;
+  } in[TEXT_INPUTS];
+} axes_text;
+
+/* Each input alone, then each two axes that share a letter or a leading place. */
+static bool fits(const axes_text *a, int n, pn_tensor *const *t) {
+  int own[TEXT_INPUTS];
+  for (int k = 0; k < n; k++) {
+    const char kind = a->in[k].kind;
+    own[k] = t[k]->ndim - (int)strlen(a->in[k].letters);
+    if (kind && t[k]->dtype != (kind == 'f' ? PN_FLOAT64 : kind == 'i' ? PN_INT64 : PN_BOOL)) return false;
+    if (!a->in[k].any && (own[k] < 0 || (own[k] > 0 && !a->in[k].lead))) return false;
+  }
+  for (int k = 0; k < n; k++)
+    for (int m = 0; m < n; m++) {
+      if (a->in[k].any || a->in[m].any) continue;
+      if (a->in[k].lead && a->in[m].lead) {
+        if (own[k] != own[m]) return false;
+        for (int i = 0; i < own[k]; i++)
+          if (t[k]->shape[i] != t[m]->shape[i]) return false;
+      }
+      for (int i = own[k]; i < t[k]->ndim; i++)
+        for (int j = own[m]; j < t[m]->ndim; j++)
+          if (a->in[k].letters[i - own[k]] == a->in[m].letters[j - own[m]] && t[k]->shape[i] != t[m]->shape[j])
+            return false;
+    }
+  return true;
+}
+
+static void letters(pn_context *c) {
+  static const axes_text texts[] = {
+      {"...nm m ...", {{false, true, "nm", 0}, {false, false, "m", 0}, {false, true, "", 0}}},
+      {"...n:f ...:i 0", {{false, true, "n", 'f'}, {false, true, "", 'i'}, {false, false, "", 0}}},
+      {"KB B *:b", {{false, false, "KB", 0}, {false, false, "B", 0}, {true, false, "", 'b'}}},
+      {"nn *:f ...n:f", {{false, false, "nn", 0}, {true, false, "", 'f'}, {false, true, "n", 'f'}}},
+  };
+  static const pn_dtype dtypes[] = {PN_FLOAT64, PN_FLOAT64, PN_INT64, PN_BOOL};
+  const pni_op op = {.name = "letters"};
+  uint32_t state = 1;
+  int accepted = 0;
+  for (int turn = 0; turn < 6000; turn++) {
+    size_t mark = pn_scope_open(c);
+    const axes_text *a = &texts[turn % 4];
+    pn_tensor *in[TEXT_INPUTS];
+    for (int k = 0; k < TEXT_INPUTS; k++) {
+      int64_t shape[4];
+      for (int i = 0; i < 4; i++) shape[i] = (state = state * 1664525 + 1013904223) >> 30 ? 2 : 3;
+      int letters = (int)strlen(a->in[k].letters), more = (int)((state = state * 1664525 + 1013904223) >> 30) - 1;
+      int ndim = letters + (a->in[k].lead || a->in[k].any ? more : more / 2);
+      state = state * 1664525 + 1013904223;
+      in[k] = pn_full(c, dtypes[a->in[k].kind ? state >> 30 : 0], ndim < 0 ? 0 : ndim, shape, 1);
+      if (a->in[k].kind == 'i' && state >> 29 & 1) in[k] = pn_full(c, PN_INT64, in[k]->ndim, in[k]->shape, 1);
+    }
+    const bool fit = fits(a, TEXT_INPUTS, in);
+    const pni_call call = {.op = &op, .nin = TEXT_INPUTS, .in = in};
+    const pn_status got = pni_require_axes(c, &call, a->text);
+    if ((got == PN_OK) != fit) printf("letters %s, turn %d: %s\n", a->text, turn, pn_context_message(c));
+    CHECK_INT(got, fit ? PN_OK : PN_SHAPE);
+    accepted += fit;
+    pn_context_clear_error(c);
+    pn_scope_close(c, mark);
+  }
+  CHECK(accepted > 300 && accepted < 5000);
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
-  void (*const part[])(pn_context *) = {refusals, survives, long_lists, empty_linear};
+  void (*const part[])(pn_context *) = {refusals, survives, long_lists, empty_linear, letters};
   flags();
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
     size_t mark = pn_scope_open(c);

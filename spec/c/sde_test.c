@@ -46,16 +46,17 @@ static pn_tensor *solve(pn_context *c, plans p, const pni_sde_config *set, pn_te
   return pni_sde_apply(c, p.step, p.pullback, set, 1, (bool[]){false}, y0, times, key, k, none);
 }
 
-/* The solution's sum as a function of k [1] -> value [1] and gradient [1], captured. */
+/* The solution's sum as a function of k [1] -> value [1] and gradient [1], captured; without a pullback the value
+ * twice. */
 static pn_plan *capture(pn_context *c, plans p, const pni_sde_config *set) {
   pn_tensor *zero = pn_param(c, pn_zeros(c, PN_FLOAT64, SHAPE(1))), *z = pn_full(c, PN_FLOAT64, SHAPE(1), -0.7), *in;
   pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(PATHS, 1), 2);
   if (!y0 || pn_capture_begin(c, 1, &z, &in)) return NULL;
   pn_tensor *k = pn_add(c, in, zero), *gradient;
   pn_tensor *y = pn_sum(c, solve(c, p, set, y0, k), PN_ALL, 0);
-  if (y && pn_grad(c, y, 1, &k, 0, &gradient)) y = NULL;
-  return pn_capture_end(c, 2,
-                        (pn_tensor *[]){y ? pn_reshape(c, pn_detach(c, y), SHAPE(1)) : NULL, y ? gradient : NULL});
+  if (y && p.pullback && pn_grad(c, y, 1, &k, 0, &gradient)) y = NULL;
+  pn_tensor *value = y ? pn_reshape(c, pn_detach(c, y), SHAPE(1)) : NULL;
+  return pn_capture_end(c, 2, (pn_tensor *[]){value, y && p.pullback ? gradient : value});
 }
 
 static bool work(pn_context *c, const void *data) {
@@ -72,10 +73,11 @@ static bool work(pn_context *c, const void *data) {
 }
 
 /* A copy lives in its own context, past the original's end, and gives the same bits, on more threads too. */
-static void copies(void) {
+static void copies(bool slopes) {
   pn_context *c = pn_context_new(NULL), *d = pn_context_new(NULL);
   size_t mark = pn_scope_open(c), other = pn_scope_open(d);
   plans p = make(c);
+  if (!slopes) pn_plan_unref(p.pullback), p.pullback = NULL;
   pn_context_threads(c, 1);
   pn_context_threads(d, 3);
   pn_plan *outer = capture(c, p, &usual), *copy = pn_plan_copy(d, outer);
@@ -232,9 +234,35 @@ static void misuse(void) {
   pn_context_close(c);
 }
 
+/* Paths that depend on each other are refused, by whatever thread it is found out. */
+static void coupled(void) {
+  for (int threads = 1; threads <= 3; threads++) {
+    pn_context *c = pn_context_new(&(pn_context_config){.threads = threads});
+    size_t mark = pn_scope_open(c);
+    pn_tensor *y = pn_full(c, PN_FLOAT64, SHAPE(ROWS, 1), 1), *t = pn_scalar(c, PN_FLOAT64, 0);
+    pn_tensor *k = pn_full(c, PN_FLOAT64, SHAPE(1), 0.5), *in[5];
+    CHECK(pn_capture_begin(c, 5, (pn_tensor *[]){t, t, y, y, k}, in) == PN_OK);
+    pn_tensor *next = pn_add(c, in[3], pn_mul(c, pn_sum(c, in[3], (pn_axes){1, {0}}, 1), in[4]));
+    plans p = {.step = pn_capture_end(c, 1, &next)}, apart = make(c);
+    pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(PATHS, 1), 2);
+    for (int turn = 0; turn < 2; turn++) {
+      CHECK(!solve(c, p, &usual, y0, k));
+      CHECK_FAIL(c, PN_STATE, "sde: drift or diffusion makes a path depend on others");
+      CHECK(solve(c, apart, &usual, y0, k));
+    }
+    forget(p);
+    forget(apart);
+    pn_scope_close(c, mark);
+    CHECK(pn_context_objects(c) == 0);
+    pn_context_close(c);
+  }
+}
+
 int main(void) {
   misuse();
-  copies();
+  coupled();
+  copies(true);
+  copies(false);
   steady();
   memory();
   ends();

@@ -6,6 +6,9 @@ local message_of = require("spec.helper").message_of
 
 local dist = pn.dist
 local POINTS = { "cdf", "log_cdf", "log_survival" }
+local MOMENTS = { "sample", "rsample", "mean", "variance", "entropy", "mode" }
+local WIDER = { mean = true, variance = true, entropy = true, mode = true } -- some with an axis or two more on the way
+local ONE_NUMBER = { dimension = true, num_steps = true }
 
 local function number(v)
   return pn.tensor(v, { dtype = "float64" })
@@ -20,6 +23,15 @@ local function make(row, change)
     params[name] = v
   end
   return dist[row.name](params), params
+end
+
+-- t with k axes of 1 before its own.
+local function before(t, k)
+  local shape = t:shape()
+  for _ = 1, k do
+    table.insert(shape, 1, 1)
+  end
+  return t:reshape(shape)
 end
 
 local function holds(text, what)
@@ -81,6 +93,79 @@ for _, row in ipairs(pn.rows()) do
           local x = make(row):icdf(leaf)
           local slope = x:requires_grad() and pn.grad(x, { leaf })[1]:item() or 0
           assert(slope == slope, ("slope of the quantile at %d is NaN"):format(p))
+        end
+      end)
+
+      it("gives with as many axes of 1 before its own as fit what it gives without", function()
+        local d, params = make(row)
+        local x = d:sample()
+        local most = x:ndim()
+        for _, t in pairs(params) do
+          most = math.max(most, t:ndim())
+        end
+        local function check(name, f)
+          pn.seed(5)
+          local want = f(d, x, params)
+          for k = 1, 8 - most do
+            local more = {}
+            for key, t in pairs(params) do
+              more[key] = ONE_NUMBER[key] and t or before(t, k)
+            end
+            pn.seed(5)
+            local ok, y = pcall(function() return f(dist[row.name](more), before(x, k), more) end)
+            if not ok then
+              assert(WIDER[name], y)
+              local limit = tonumber(y:match "at most (%d) axes are possible")
+              assert(limit and k + x:ndim() == limit + 1 or y:find "number of axes must be 0 to 8, got 9" and k + most >= 7,
+                ("%s, %d axes more: %s"):format(name, k, y))
+              break
+            end
+            assert.equal(want:numel(), y:numel())
+            local a, b = want:reshape({ -1 }):to "float64", y:reshape({ -1 }):to "float64"
+            local near = (a - b):abs():le(a:abs() * 1e-13):logical_or(a:eq(b)):logical_or(a:ne(a):logical_and(b:ne(b)))
+            assert(near:all():item(), ("%s, %d axes more: %s, not %s"):format(name, k, tostring(y), tostring(want)))
+          end
+        end
+        for _, name in ipairs(MOMENTS) do
+          if row.functions[name] or name == "sample" then
+            check(name, function(e) return e[name](e) end)
+          end
+        end
+        for _, name in ipairs(POINTS) do
+          if row.functions[name] then
+            check(name, function(e, z) return e[name](e, z) end)
+          end
+        end
+        check("log_prob", function(e, z) return e:log_prob(z) end)
+        -- slopes in parameters one by one, and in all together, by which they may be computed in another way
+        local function slopes_in(keys)
+          return function(_, z, all)
+            local change, leaves = {}, {}
+            for name, t in pairs(all) do
+              change[name] = t
+            end
+            for k, key in ipairs(keys) do
+              leaves[k] = pn.param(all[key]:detach())
+              change[key] = leaves[k]
+            end
+            local slopes = pn.grad(dist[row.name](change):log_prob(z):sum(), leaves)
+            for k, t in ipairs(slopes) do
+              slopes[k] = t:reshape { -1 }
+            end
+            return pn.concatenate(slopes)
+          end
+        end
+        local smooth = {}
+        for key in pairs(params) do
+          local has, text = pcall(slopes_in { key }, d, x, params)
+          assert(has or text:find "no gradient", text)
+          if has then
+            smooth[#smooth + 1] = key
+            check("slope in " .. key, slopes_in { key })
+          end
+        end
+        if #smooth > 1 then
+          check("slopes", slopes_in(smooth))
         end
       end)
 

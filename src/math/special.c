@@ -61,7 +61,7 @@ double pni_xlog1py(double x, double y) { return x == 0 && !isnan(y) ? 0 : x * lo
  *   x - log(1 + x) = s [x - 2 (s^2/3 + s^4/5 + ...)].
  * inf at -1 and at inf, NaN below -1. Max error 4.1e-16. */
 double pni_log1p_gap(double x) {
-  if (!(x > -0.6 && x < 1)) return isinf(x) && x > 0 ? x : x - log1p(x);
+  if (!(x > -0.6 && x < 1)) return x == INFINITY ? x : x - log1p(x);
   double s = x / (2 + x), z = s * s, power = z, sum = 0;
   for (int k = 3; k < 60; k += 2) {
     double term = power / k;

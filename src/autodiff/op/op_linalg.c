@@ -79,11 +79,10 @@ static T *rows_of(C *c, T *x) {
   return pn_reshape(c, mt(c, x), 2, (int64_t[]){n ? x->numel / n : 0, n});
 }
 
-/* u v^T summed down to the shape of a. */
+/* u v^T, of shapes that are alike, summed down to the shape of a. */
 static T *outer_to(C *c, T *u, T *v, const T *a) {
   if (!u || !v) return NULL;
-  if (a->ndim == 2 && u->ndim > 2 && u->ndim == v->ndim && u->numel == v->numel)
-    return pn_matmul(c, mt(c, rows_of(c, u)), rows_of(c, v));
+  if (a->ndim == 2) return pn_matmul(c, mt(c, rows_of(c, u)), rows_of(c, v));
   return pni_sum_to(c, pn_matmul(c, u, mt(c, v)), a);
 }
 

@@ -117,6 +117,10 @@ double pni_count_range(double mean, double deviation, double low, double high, d
   return total;
 }
 
+static pn_status too_many_axes(pn_context *c) {
+  return pni_fail(c, PN_SHAPE, "entropy: at most %d axes are possible", PN_MAX_DIMS - 2);
+}
+
 /* ---- the points of all elements: [batch, 2, points] out of [batch, FACTS] ---- */
 
 static span element(const double *p) { return span_of(p[0], p[1], p[2], p[3], p[4]); }
@@ -124,7 +128,8 @@ static span element(const double *p) { return span_of(p[0], p[1], p[2], p[3], p[
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *t = call->in[0];
   char s[PNI_SHAPE_TEXT];
-  if (t->ndim < 1 || t->ndim == PN_MAX_DIMS || t->shape[t->ndim - 1] != FACTS || t->dtype != PN_FLOAT64)
+  if (t->ndim == PN_MAX_DIMS) return too_many_axes(c);
+  if (t->ndim < 1 || t->shape[t->ndim - 1] != FACTS || t->dtype != PN_FLOAT64)
     return pni_fail(c, PN_SHAPE, "count_points: input must be float64 [..., %d], got %s %s", (int)FACTS,
                     pn_dtype_name((pn_dtype)t->dtype), pni_shape_text(t->ndim, t->shape, s));
   *out = pni_spec_of(t);
@@ -190,7 +195,7 @@ static T *find_points(C *c, D *d, const pni_count_place *where) {
 
 static pn_status infer_repeat(pn_context *c, const pni_call *call, pni_spec *out) {
   *out = pni_spec_of(call->in[0]);
-  if (out->ndim == PN_MAX_DIMS) return pni_fail(c, PN_SHAPE, "entropy: at most %d axes are possible", PN_MAX_DIMS - 2);
+  if (out->ndim == PN_MAX_DIMS) return too_many_axes(c);
   out->shape[out->ndim++] = call->attr->i[0];
   return PN_OK;
 }

@@ -22,13 +22,12 @@ static T *log_prob(C *c, D *d, T *x) {
 static T *log_survival(C *c, D *d, T *x) { return pn_mul(c, b, log_rest(c, d, x)); }
 static T *cdf(C *c, D *d, T *x) { return pn_neg(c, pn_expm1(c, log_survival(c, d, x))); }
 
-/* log(1 - (1 - x^a)^b); where b x^a is small log b + a log x - (b - 1) x^a / 2 */
+/* log(1 - (1 - x^a)^b); where (1 + b) x^a is below e^-40 log b + a log x */
 static T *log_cdf(C *c, D *d, T *x) {
   T *power = pn_mul(c, a, pn_log(c, x)), *near = below(c, pn_add(c, power, pn_log(c, plus(c, b, 1))), -40);
   T *low = pn_where(c, near, power, pni_like(c, power, -40)), *safe = pn_where(c, near, pni_like(c, power, -1), power);
-  T *bend = pn_mul(c, times(c, plus(c, b, -1), 0.5), pn_exp(c, low));
   T *far = pn_log1mexp(c, pn_mul(c, b, pn_log1mexp(c, safe)));
-  return pn_where(c, near, pn_sub(c, pn_add(c, pn_log(c, b), low), bend), far);
+  return pn_where(c, near, pn_add(c, pn_log(c, b), low), far);
 }
 
 /* log of the value whose survival has the given logarithm: log(1 - s^(1/b)) / a */
