@@ -130,6 +130,8 @@ KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/bl
 $(filter-out $(UNROLLED),$(KERNELS)): CFLAGS += $(LOOPS)
 $(filter $(UNROLLED),$(KERNELS)): CFLAGS += -O3
 $(filter $(STRIDED),$(KERNELS)): CFLAGS += $(call has,-fversion-loops-for-strides)
+# Long chains of few vectors wait less if what does not depend on each other is mixed.
+$(BUILD)/obj/math/vector/level_%.o: CFLAGS += $(call has,-fschedule-insns -fsched-pressure)
 # A loop whose body chooses between two results becomes vector code only if the unused one cannot trap.
 $(VECTORS): ALL_CFLAGS += -fno-trapping-math
 

@@ -7,7 +7,7 @@ Each is the Chebyshev interpolant of its function over the interval, in powers o
 error relative to the function (printed in the comment) lies far below half a unit in the last place.
 """
 import numpy as np
-from mpmath import mp, mpf, mpc, cos, pi, chebyt, exp, log, sqrt, erf, erfc, gamma, loggamma, psi, sin, atanh, matrix, expm1, findroot, besseli, cholesky_solve
+from mpmath import mp, mpf, mpc, cos, pi, chebyt, exp, log, sqrt, erf, erfc, gamma, loggamma, psi, sin, atanh, coth, matrix, expm1, findroot, besseli, cholesky_solve
 
 mp.dps = 60
 
@@ -55,9 +55,12 @@ def worst(f, coef, a, b, absolute):
     return error
 
 
-def emit(name, text, f, a, b, n, digits=21, absolute=False, weight=None):
-    coef = weighted(f, weight, a, b, n) if weight else chebyshev(f, a, b, n)
-    if weight:
+def emit(name, text, f, a, b, n, digits=21, absolute=False, weight=None, known=None):
+    coef = weighted(f, weight, a, b, n) if weight else None if known else chebyshev(f, a, b, n)
+    if known:
+        coef, error = rounded(f, lambda x: 1.0, float(a), float(b), n, float(b), known)
+        coef, error = [mpf(c) for c in coef], mpf(error)
+    elif weight:
         error = max(abs(sum(c * x ** k for k, c in enumerate(coef)) - f(x)) * weight(x)
                     for x in (mpf(a) + (mpf(b) - mpf(a)) * k / 400 for k in range(401)))
     else:
@@ -171,6 +174,10 @@ half_ln2 = log(mpf(2)) / 2 * mpf("1.0001")
 f_exp = near(precise(lambda r: (exp(r) - 1 - r) / r ** 2), mpf(1) / 2)
 emit("POLY_EXP_F64", "(e^r - 1 - r) / r^2, |r| <= log(2) / 2", f_exp, -half_ln2, half_ln2, 10)
 emit("POLY_EXP_F32", "the same", f_exp, -half_ln2, half_ln2, 5)
+f_coth = near(precise(lambda z: sqrt(z) * coth(sqrt(z))), mpf(1))
+most_coth = (log(mpf(2)) * 25 / 64 * mpf("1.0001")) ** 2
+emit("POLY_COTH_F64", "r coth(r) in z = r^2, |r| <= 25/64 log(2)", f_coth, 0, most_coth, 7)
+emit("POLY_COTH_F32", "the same", f_coth, 0, most_coth, 3, known=[1.0])
 f_log = near(precise(lambda z: (2 * atanh(sqrt(z)) / sqrt(z) - 2) / z), mpf(2) / 3)
 top = ((sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1)) ** 2
 emit("POLY_LOG_F64", "(2 atanh(s) - 2s) / s^3 in z = s^2, s = (m - 1) / (m + 1), m from 1/sqrt(2) to sqrt(2)", f_log, 0, top, 7)

@@ -16,10 +16,12 @@
 #undef LN2_LOW
 #undef EXP_MIN
 #undef EXP_MAX
+#undef EXP_NEAR
 #undef TANH_MAX
 #undef EXPM1_EXP
 #undef TINY
 #undef POLY_EXP
+#undef POLY_COTH
 #undef POLY_LOG
 #undef FIRST
 #undef NEXT

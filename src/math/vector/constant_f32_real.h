@@ -16,8 +16,10 @@
 #define LN2_LOW        1.42860677e-6f
 #define EXP_MIN        (-106.0f)
 #define EXP_MAX        89.0f
+#define EXP_NEAR       87.0f    /* below it in size e^x is normal */
 #define TANH_MAX       11.0f    /* beyond it tanh is 1 */
 #define EXPM1_EXP      20.0f    /* beyond it e^x - 1 = e^x, below minus it -1 */
 #define TINY           0x1p-25f /* below it f(x) = x to rounding */
 #define POLY_EXP       POLY_EXP_F32
+#define POLY_COTH      POLY_COTH_F32
 #define POLY_LOG       POLY_LOG_F32

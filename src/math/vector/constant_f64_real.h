@@ -16,8 +16,10 @@
 #define LN2_LOW        1.90821492927058770002e-10
 #define EXP_MIN        (-750.0)
 #define EXP_MAX        710.0
+#define EXP_NEAR       708.0   /* below it in size e^x is normal */
 #define TANH_MAX       22.0    /* beyond it tanh is 1 */
 #define EXPM1_EXP      40.0    /* beyond it e^x - 1 = e^x, below minus it -1 */
 #define TINY           0x1p-54 /* below it f(x) = x to rounding */
 #define POLY_EXP       POLY_EXP_F64
+#define POLY_COTH      POLY_COTH_F64
 #define POLY_LOG       POLY_LOG_F64

@@ -9,6 +9,7 @@
 #define FIRST(c) REAL p = (c);
 #define NEXT(c)  p = MADD(p, x, (c));
 FN REAL NAME(poly_exp)(REAL x) { POLY_EXP(FIRST, NEXT) return p; }
+FN REAL NAME(poly_coth)(REAL x) { POLY_COTH(FIRST, NEXT) return p; }
 FN REAL NAME(poly_log)(REAL x) { POLY_LOG(FIRST, NEXT) return p; }
 
 FN BITS NAME(bits)(REAL x) {
@@ -29,6 +30,15 @@ FN REAL NAME(with_sign)(REAL size, REAL sign) {
 /* Adding ROUNDER = 3/2 2^(digits - 1) rounds to a whole number, which the low bits of the sum then hold. */
 FN REAL NAME(power_of_two)(REAL rounded) { return NAME(real)((NAME(bits)(rounded) + BIAS) << DIGITS); }
 
+/* x - k c log(2), c a power of two, where |k| is small or nobody needs all digits. */
+FN REAL NAME(reduced)(REAL x, REAL k, REAL c) {
+#if FUSED
+  return MADD(k, -(REAL)0.69314718055994530942 * c, x);
+#else
+  return x - k * (LN2_HIGH * c) - k * (LN2_LOW * c);
+#endif
+}
+
 /* x = k log 2 + r with |r| <= log(2)/2; returns e^r - 1 = r + r^2 P(r). *rounded is k + ROUNDER. */
 FN REAL NAME(reduced_expm1)(REAL x, REAL *rounded) {
   REAL t = MADD(x, (REAL)1.4426950408889634074, ROUNDER), k = t - ROUNDER;
@@ -46,10 +56,42 @@ FN REAL NAME(scale)(REAL y, REAL rounded, REAL x) {
   return x < EXP_MIN ? 0 : y;
 }
 
+/* e^r = 1 + r (1 + r P(r)) of the same reduction. */
+FN REAL NAME(reduced_exp)(REAL x, REAL *rounded) {
+#if FUSED
+  REAL t = MADD(x, (REAL)1.4426950408889634074, ROUNDER), k = t - ROUNDER;
+  REAL r = MADD(k, -LN2_LOW, MADD(k, -LN2_HIGH, x));
+  *rounded = t;
+  return MADD(r, MADD(r, NAME(poly_exp)(r), 1), 1);
+#else
+  return 1 + NAME(reduced_expm1)(x, rounded);
+#endif
+}
+
 /* e^x = 2^k e^r. 0 at -inf, inf from the overflow on; denormal results are rounded once. Below 1 ULP. */
 FN REAL NAME(exp)(REAL x) {
-  REAL k, p = NAME(reduced_expm1)(x, &k);
-  return NAME(scale)(1 + p, k, x);
+  REAL k, y = NAME(reduced_exp)(x, &k);
+  return NAME(scale)(y, k, x);
+}
+
+/* The same where 2^k can be added to the exponent, |x| < EXP_NEAR. */
+FN REAL NAME(exp_near)(REAL x) {
+  REAL k, y = NAME(reduced_exp)(x, &k);
+  return NAME(real)(NAME(bits)(y) + (NAME(bits)(k) << DIGITS));
+}
+
+/* Some groups at a time, as only few arrays reach the ends of the range. */
+TARGET static void NAME(loop_exp)(const REAL *restrict a, REAL *restrict o, int64_t groups) {
+  enum { PLACES = 16 * PNI_VECTOR_GROUP };
+  for (int64_t left = groups * PNI_VECTOR_GROUP; left > 0; left -= PLACES, a += PLACES, o += PLACES) {
+    int64_t n = left < PLACES ? left : PLACES;
+    BITS far = 0;
+    for (int64_t i = 0; i < n; i++) far |= NAME(absolute)(a[i]) < EXP_NEAR ? 0 : 1;
+    if (far)
+      for (int64_t i = 0; i < n; i++) o[i] = NAME(exp)(a[i]);
+    else
+      for (int64_t i = 0; i < n; i++) o[i] = NAME(exp_near)(a[i]);
+  }
 }
 
 /* e^x - 1 = 2^k (e^r - 1) + (2^k - 1), whose last term is exact while it matters. -1 at -inf, -0 at -0. 1.8 ULP. */
@@ -128,16 +170,20 @@ FN REAL NAME(log1mexp)(REAL x) {
   return NAME(absolute)(x) < NORMAL_MIN ? NAME(log)(-x) : tail;
 }
 
-/* (e^2a - 1) / (e^2a + 1), a = |x|. What the reduction of 2a rounds away is not worth its price here: it is below an
- * ULP of e^2a, and divided by e^2a + 1. 2.5 ULP. */
+/* |x| = k log(2)/2 + r, -7/64 log(2) <= r <= 25/64 log(2): k = floor(2 |x| / log(2) + 7/32), whose sixteenths are
+ * cut off, is 0 up to tanh x = 1/4, since above r may be negative but has no digits to lose against h (D + r).
+ * With D = r coth r it is e^2r = (D + r) / (D - r), and with h = (2^k - 1)/2
+ * tanh |x| = (h (D + r) + r) / (h (D + r) + D). 2.5 ULP. */
 FN REAL NAME(tanh)(REAL x) {
+  const REAL rounder = ROUNDER / 16;
   BITS sign = NAME(bits)(x) & SIGN_BIT;
-  REAL a = NAME(real)(NAME(bits)(x) ^ sign), b = a + a;
-  b = 2 * TANH_MAX < b ? 2 * TANH_MAX : b;
-  REAL t = MADD(b, (REAL)1.4426950408889634074, ROUNDER), k = t - ROUNDER;
-  REAL r = MADD(k, -LN2_LOW, MADD(k, -LN2_HIGH, b)), p = MADD(r * r, NAME(poly_exp)(r), r);
-  REAL s = NAME(power_of_two)(t), e = MADD(s, p, s - 1);
-  return NAME(real)(NAME(bits)(e / (e + 2)) | sign);
+  REAL a = NAME(real)(NAME(bits)(x) ^ sign), t = MADD(a, (REAL)2.8853900817779268147, rounder + (REAL)0.1875);
+  BITS whole = NAME(bits)(t) & ~(BITS)15;
+  REAL r = NAME(reduced)(a, NAME(real)(whole) - rounder, (REAL)0.5), d = NAME(poly_coth)(r * r), w = d + r;
+  REAL h = NAME(real)((whole << (DIGITS - 4)) + ((BIAS - 1) << DIGITS)) - (REAL)0.5;
+  REAL y = MADD(h, w, r) / MADD(h, w, d);
+  y = a > TANH_MAX ? 1 : y;
+  return NAME(real)(NAME(bits)(y) | sign);
 }
 
 /* 1 / (1 + e^-x) as {1 or e^-|x|} / (1 + e^-|x|), so that neither tail loses digits. 2.5 ULP. */

@@ -122,7 +122,6 @@ TARGET static void through(void (*loop)(const double *, double *, int64_t), cons
   LOOP(double, f64, name, name##_f64(x))                                                                               \
   THROUGH(name)
 
-BOTH(exp)
 BOTH(expm1)
 BOTH(log)
 BOTH(log1p)

@@ -95,8 +95,9 @@ FN double erf_near(double a, double z) { return MADD(a, poly_erf(z < 1 ? z : 1),
 
 /* 1 - e^(log erfc(a)), a >= 1: what rounding takes from the logarithm does not matter, since erfc(1) is below 1/6. */
 FN double erf_upper(double a) {
-  double k, p = reduced_expm1_f64(-poly_log_erfc(a > 5.95 ? 5.95 : a), &k), s = power_of_two_f64(k);
-  return 1 - MADD(s, p, s);
+  double y = -poly_log_erfc(a > 5.95 ? 5.95 : a), t = MADD(y, 1.4426950408889634074, ROUNDER);
+  double r = reduced_f64(y, t - ROUNDER, 1), e = MADD(r, MADD(r, poly_exp_f64(r), 1), 1);
+  return MADD(-power_of_two_f64(t), e, 1);
 }
 
 /* erfc(a), a >= 1/2 */
