@@ -105,7 +105,7 @@ static void reduce_rows(void *data, int64_t begin, int64_t end) {
 
 /* n lines of `width` columns, `bytes` apart, into acc; many lines by halves, so that errors grow with log n as along
  * rows. Then width is at most a strip. */
-enum { BLOCK = 64, STRIP = 1024 };
+enum { BLOCK = 64, STRIP = 4096 };
 static void fold_lines(const job *j, const char *x, int64_t n, int64_t bytes, int64_t width, char *acc) {
   enum { MANY = 1 << 12 };
   if (n > MANY && pni_leaves(j->c)) return;
@@ -206,7 +206,8 @@ static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int
   if (status == PN_OK) {
     job j = {c, &l, r, pni_data(l.x), pni_data(out), (int64_t)pni_itemsize(x)};
     int64_t grain = 32768 / (l.reduced + 1) + 1;
-    if (l.leading && grain < STRIP / j.size) grain = STRIP / j.size; /* whole strips, and short lines in one piece */
+    if (l.leading && grain < STRIP / 4 / j.size) grain = STRIP / 4 / j.size; /* short lines in one piece */
+    if (l.leading && c->num_threads == 1) grain = out->numel;
     status = pni_parallel(c, out->numel, grain, l.leading ? reduce_lines : reduce_rows, &j);
     pn_tensor_unref(l.x);
   }

@@ -21,6 +21,17 @@ static inline REAL clamped(REAL d, REAL limit) {
   return d > -limit ? d : -limit;
 }
 
+/* Rows that are taken now and then wait for memory: AVX2 does for AVX-512 as well. */
+#if PNI_CPU_X86
+#define PLAIN_LEVELS(name)                                                                                             \
+  PNI_ANY_LEVEL void name##_any(const pni_update *u);                                                                  \
+  PNI_TARGET_AVX2 static void name##_avx2(const pni_update *u) { name##_any(u); }                                      \
+  static void name(const pni_update *u) { pni_cpu_level() == PNI_CPU_PORTABLE ? name##_any(u) : name##_avx2(u); }      \
+  PNI_ANY_LEVEL void name##_any(const pni_update *u)
+#else
+#define PLAIN_LEVELS(name) static void name(const pni_update *u)
+#endif
+
 /* d = g + decay p;  b = momentum b + d;  p -= lr (nesterov ? d + momentum b : b) */
 PNI_EACH_LEVEL(sgd, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict b = u->slot[0];
@@ -54,7 +65,7 @@ PNI_EACH_LEVEL(adam, (const pni_update *u), (u)) {
 }
 
 /* Adam with the largest second moment so far. */
-PNI_EACH_LEVEL(amsgrad, (const pni_update *u), (u)) {
+PLAIN_LEVELS(amsgrad) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1], *restrict top = u->slot[2];
   const REAL *restrict g = u->grad;
   const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
@@ -72,7 +83,7 @@ PNI_EACH_LEVEL(amsgrad, (const pni_update *u), (u)) {
 }
 
 /* Adam whose mean is taken a step ahead: (ahead m + now g) instead of rate m. */
-PNI_EACH_LEVEL(nadam, (const pni_update *u), (u)) {
+PLAIN_LEVELS(nadam) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL ahead = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
@@ -90,7 +101,7 @@ PNI_EACH_LEVEL(nadam, (const pni_update *u), (u)) {
 
 /* d = g + decay p;  v = a v + (1 - a) d^2;  mean = a mean + (1 - a) d, if centred subtracted from v;
  * b = momentum b + d / (sqrt(v) + eps);  p -= lr b */
-PNI_EACH_LEVEL(rmsprop, (const pni_update *u), (u)) {
+PLAIN_LEVELS(rmsprop) {
   REAL *restrict p = u->param, *restrict v = u->slot[0], *restrict mean = u->slot[1], *restrict b = u->slot[2];
   const REAL *restrict g = u->grad;
   const REAL lr = (REAL)u->k[0], a = (REAL)u->k[1], c = (REAL)(1 - u->k[1]), eps = (REAL)u->k[2];
@@ -108,7 +119,7 @@ PNI_EACH_LEVEL(rmsprop, (const pni_update *u), (u)) {
 }
 
 /* d = g + decay p;  s += d^2;  p -= lr d / (sqrt(s) + eps) */
-PNI_EACH_LEVEL(adagrad, (const pni_update *u), (u)) {
+PLAIN_LEVELS(adagrad) {
   REAL *restrict p = u->param, *restrict sum = u->slot[0];
   const REAL *restrict g = u->grad;
   const REAL lr = (REAL)u->k[0], eps = (REAL)u->k[1], decay = (REAL)u->k[2];
@@ -122,7 +133,7 @@ PNI_EACH_LEVEL(adagrad, (const pni_update *u), (u)) {
 }
 
 /* p -= lr (g + decay p) - size z */
-PNI_EACH_LEVEL(sgld, (const pni_update *u), (u)) {
+PLAIN_LEVELS(sgld) {
   REAL *restrict p = u->param;
   const REAL *restrict g = u->grad, *restrict z = u->noise;
   const REAL lr = (REAL)u->k[0], size = (REAL)u->k[1], decay = (REAL)u->k[2];
@@ -131,7 +142,7 @@ PNI_EACH_LEVEL(sgld, (const pni_update *u), (u)) {
 }
 
 /* d = g + decay p;  v = a v + (1 - a) d^2;  G = 1 / (sqrt(v) + eps);  p -= lr G d - size sqrt(G) z */
-PNI_EACH_LEVEL(psgld, (const pni_update *u), (u)) {
+PLAIN_LEVELS(psgld) {
   REAL *restrict p = u->param, *restrict v = u->slot[0];
   const REAL *restrict g = u->grad, *restrict z = u->noise;
   const REAL lr = (REAL)u->k[0], size = (REAL)u->k[1], decay = (REAL)u->k[2];
@@ -146,7 +157,7 @@ PNI_EACH_LEVEL(psgld, (const pni_update *u), (u)) {
 }
 
 /* w = keep w - lr (g + decay p) + size z;  p += w */
-PNI_EACH_LEVEL(sghmc, (const pni_update *u), (u)) {
+PLAIN_LEVELS(sghmc) {
   REAL *restrict p = u->param, *restrict w = u->slot[0];
   const REAL *restrict g = u->grad, *restrict z = u->noise;
   const REAL lr = (REAL)u->k[0], size = (REAL)u->k[1], decay = (REAL)u->k[2], keep = (REAL)u->k[3];
@@ -158,7 +169,7 @@ PNI_EACH_LEVEL(sghmc, (const pni_update *u), (u)) {
 }
 
 /* Adam without its divisor as long as the second moment says little. */
-PNI_EACH_LEVEL(radam, (const pni_update *u), (u)) {
+PLAIN_LEVELS(radam) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], on = (REAL)u->k[3], off = 1 - on;
@@ -175,7 +186,7 @@ PNI_EACH_LEVEL(radam, (const pni_update *u), (u)) {
 }
 
 /* d = g + decay p;  m = b1 m + (1 - b1) d;  u = max(b2 u, |d| + eps);  p -= rate m / u */
-PNI_EACH_LEVEL(adamax, (const pni_update *u), (u)) {
+PLAIN_LEVELS(adamax) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict top = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], c1 = (REAL)(1 - u->k[1]);
@@ -192,7 +203,7 @@ PNI_EACH_LEVEL(adamax, (const pni_update *u), (u)) {
 
 /* d = g + decay p;  v = a v + (1 - a) d^2;  e = sqrt(delta + eps) / sqrt(v + eps) d;  delta = a delta + (1 - a) e^2;
  * p -= lr e */
-PNI_EACH_LEVEL(adadelta, (const pni_update *u), (u)) {
+PLAIN_LEVELS(adadelta) {
   REAL *restrict p = u->param, *restrict v = u->slot[0], *restrict delta = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL lr = (REAL)u->k[0], a = (REAL)u->k[1], c = (REAL)(1 - u->k[1]), eps = (REAL)u->k[2];
@@ -207,7 +218,7 @@ PNI_EACH_LEVEL(adadelta, (const pni_update *u), (u)) {
 }
 
 /* The size of a step grows where the gradient keeps its sign; where it turns the size shrinks and the number rests. */
-PNI_EACH_LEVEL(rprop, (const pni_update *u), (u)) {
+PLAIN_LEVELS(rprop) {
   REAL *restrict p = u->param, *restrict previous = u->slot[0], *restrict size = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL start = (REAL)u->k[0], first = (REAL)u->k[1], shrink = (REAL)u->k[2], grow = (REAL)u->k[3];
@@ -224,7 +235,7 @@ PNI_EACH_LEVEL(rprop, (const pni_update *u), (u)) {
 }
 
 /* m = momentum m + (1 - momentum) g;  p = keep p - lr direction; without a direction Adam. */
-PNI_EACH_LEVEL(muon_matrix, (const pni_update *u), (u)) {
+PLAIN_LEVELS(muon_matrix) {
   REAL *restrict p = u->param, *restrict m = u->slot[0];
   const REAL *restrict g = u->grad, *restrict z = u->noise;
   const REAL lr = (REAL)u->k[6], momentum = (REAL)u->k[7], now = (REAL)(1 - u->k[7]), keep = (REAL)(1 - u->k[8]);

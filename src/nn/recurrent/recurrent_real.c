@@ -4,6 +4,7 @@
 */
 #include "../../tensor/product/gemm.h"
 #include <string.h>
+#include "../../base/processor.h"
 #include "../../base/subnormal.h"
 #include "../../base/type_real.h"
 #include "../../math/vector/vector.h"
@@ -46,17 +47,49 @@ static gru_gates gru_room(REAL *room, int64_t rows, int64_t hidden) {
   return (gru_gates){room, room + 2 * size, room + 4 * size, room + 5 * size};
 }
 
-static void gru_compute(gru_gates g, int64_t rows, int64_t hidden, const REAL *restrict gi, const REAL *restrict gh) {
-  REAL *restrict a = g.a, *restrict s = g.s, *restrict p = g.p;
+/* A row of a step, within a function of each level. */
+#if PNI_CPU_X86
+#define EACH_ROW PNI_ANY_LEVEL
+#else
+#define EACH_ROW static inline
+#endif
+
+EACH_ROW void gru_gate_row(int64_t n, const REAL *restrict x, const REAL *restrict y, REAL *restrict out) {
+  for (int64_t k = 0; k < n; k++) out[k] = x[k] + y[k];
+}
+PNI_EACH_LEVEL(gru_gate_sums, (gru_gates g, int64_t rows, int64_t hidden, const REAL *gi, const REAL *gh),
+               (g, rows, hidden, gi, gh)) {
   for (int64_t i = 0; i < rows; i++)
-    for (int64_t k = 0; k < 2 * hidden; k++) a[i * 2 * hidden + k] = gi[i * 3 * hidden + k] + gh[i * 3 * hidden + k];
-  VECTOR(sigmoid, a, 1, s, 2 * rows * hidden);
+    gru_gate_row(2 * hidden, gi + i * 3 * hidden, gh + i * 3 * hidden, g.a + i * 2 * hidden);
+}
+
+EACH_ROW void gru_new_row(int64_t n, const REAL *restrict x, const REAL *restrict r, const REAL *restrict y,
+                          REAL *restrict out) {
+  for (int64_t k = 0; k < n; k++) out[k] = x[k] + r[k] * y[k];
+}
+PNI_EACH_LEVEL(gru_new_sums, (gru_gates g, int64_t rows, int64_t hidden, const REAL *gi, const REAL *gh),
+               (g, rows, hidden, gi, gh)) {
   for (int64_t i = 0; i < rows; i++)
-    for (int64_t k = 0; k < hidden; k++) {
-      int64_t at_n = i * 3 * hidden + 2 * hidden + k;
-      p[i * hidden + k] = gi[at_n] + s[i * 2 * hidden + k] * gh[at_n];
-    }
-  VECTOR(tanh, p, 1, g.n, rows * hidden);
+    gru_new_row(hidden, gi + (i * 3 + 2) * hidden, g.s + i * 2 * hidden, gh + (i * 3 + 2) * hidden, g.p + i * hidden);
+}
+
+static void gru_compute(gru_gates g, int64_t rows, int64_t hidden, const REAL *gi, const REAL *gh) {
+  gru_gate_sums(g, rows, hidden, gi, gh);
+  VECTOR(sigmoid, g.a, 1, g.s, 2 * rows * hidden);
+  gru_new_sums(g, rows, hidden, gi, gh);
+  VECTOR(tanh, g.p, 1, g.n, rows * hidden);
+}
+
+/* out = n + z (h - n) */
+EACH_ROW void gru_mix_row(int64_t hidden, const REAL *restrict n, const REAL *restrict z, const REAL *restrict h,
+                          REAL *restrict out) {
+  for (int64_t k = 0; k < hidden; k++) out[k] = n[k] + z[k] * (h[k] - n[k]);
+}
+
+PNI_EACH_LEVEL(gru_mix, (gru_gates g, int64_t rows, int64_t hidden, const REAL *h, REAL *out),
+               (g, rows, hidden, h, out)) {
+  for (int64_t i = 0; i < rows; i++)
+    gru_mix_row(hidden, g.n + i * hidden, g.s + i * 2 * hidden + hidden, h + i * hidden, out + i * hidden);
 }
 
 static void gru(void *data, int64_t begin, int64_t end) {
@@ -67,15 +100,11 @@ static void gru(void *data, int64_t begin, int64_t end) {
   gru_gates g = gru_room(gh + rows * width, rows, hidden);
   const REAL *h = at(j, j->h0, 0, begin, hidden);
   for (int64_t t = 0; t < j->steps && !pni_watch_leaves(&watch, rows * hidden * hidden); t++) {
-    REAL *restrict out = at(j, j->h, t, begin, hidden);
+    REAL *out = at(j, j->h, t, begin, hidden);
     for (int64_t i = 0; i < rows; i++) memcpy(gh + i * width, j->b, (size_t)width * sizeof *gh);
     multiply(j, &watch, rows, width, hidden, h, true, gh);
     gru_compute(g, rows, hidden, at(j, j->gi, t, begin, width), gh);
-    for (int64_t i = 0; i < rows; i++)
-      for (int64_t k = 0; k < hidden; k++) {
-        REAL n = g.n[i * hidden + k];
-        out[i * hidden + k] = n + g.s[i * 2 * hidden + hidden + k] * (h[i * hidden + k] - n);
-      }
+    gru_mix(g, rows, hidden, h, out);
     h = out;
   }
 }
@@ -83,21 +112,31 @@ static void gru(void *data, int64_t begin, int64_t end) {
 /* With d the gradient of h':
  *   da_n = d (1 - z) (1 - n^2)   da_z = d (h - n) z (1 - z)   da_r = da_n gh_n r (1 - r)
  * are those of the arguments of tanh and the sigmoids; gh_n gets da_n r, h itself d z + (gradient of gh) W. */
-static void gru_back(gru_gates g, int64_t rows, int64_t hidden, const REAL *restrict h, REAL *restrict carry,
-                     REAL *restrict dgi, REAL *restrict dgh) {
-  const REAL *restrict s = g.s, *restrict new = g.n;
-  for (int64_t i = 0; i < rows; i++, dgi += 3 * hidden, dgh += 3 * hidden)
-    for (int64_t k = 0; k < hidden; k++) {
-      int64_t e = i * hidden + k;
-      REAL r = s[i * 2 * hidden + k], z = s[i * 2 * hidden + hidden + k], n = new[e], d = carry[e];
-      REAL dn = d * (1 - z) * (1 - n * n), dz = d * (h[e] - n) * z * (1 - z);
-      REAL dr = dn * dgh[2 * hidden + k] * r * (1 - r);
-      dgi[k] = dgh[k] = dr;
-      dgi[hidden + k] = dgh[hidden + k] = dz;
-      dgi[2 * hidden + k] = dn;
-      dgh[2 * hidden + k] = dn * r;
-      carry[e] = d * z;
-    }
+EACH_ROW void gru_back_row(int64_t n, const REAL *restrict reset, const REAL *restrict update, const REAL *restrict new,
+                           const REAL *restrict before, const REAL *restrict given, REAL *restrict carry,
+                           REAL *restrict r_gi, REAL *restrict z_gi, REAL *restrict n_gi, REAL *restrict r_gh,
+                           REAL *restrict z_gh, REAL *restrict n_gh) {
+  for (int64_t k = 0; k < n; k++) {
+    REAL r = reset[k], z = update[k], v = new[k], d = carry[k] + given[k];
+    REAL dn = d * (1 - z) * (1 - v * v), dz = d * (before[k] - v) * z * (1 - z);
+    REAL dr = dn * n_gh[k] * r * (1 - r);
+    r_gi[k] = r_gh[k] = dr;
+    z_gi[k] = z_gh[k] = dz;
+    n_gi[k] = dn;
+    n_gh[k] = dn * r;
+    carry[k] = d * z;
+  }
+}
+
+PNI_EACH_LEVEL(gru_back,
+               (gru_gates g, int64_t rows, int64_t hidden, const REAL *h, REAL *carry, const REAL *given, REAL *dgi,
+                REAL *dgh),
+               (g, rows, hidden, h, carry, given, dgi, dgh)) {
+  for (int64_t i = 0; i < rows; i++, dgi += 3 * hidden, dgh += 3 * hidden) {
+    const REAL *s = g.s + i * 2 * hidden;
+    gru_back_row(hidden, s, s + hidden, g.n + i * hidden, h + i * hidden, given + i * hidden, carry + i * hidden, dgi,
+                 dgi + hidden, dgi + 2 * hidden, dgh, dgh + hidden, dgh + 2 * hidden);
+  }
 }
 
 static void gru_adjoint(void *data, int64_t begin, int64_t end) {
@@ -109,11 +148,10 @@ static void gru_adjoint(void *data, int64_t begin, int64_t end) {
   memset(carry, 0, (size_t)size * sizeof *carry);
   for (int64_t t = j->steps - 1; t >= 0 && !pni_watch_leaves(&watch, rows * hidden * hidden); t--) {
     const REAL *h = t ? at(j, j->h, t - 1, begin, hidden) : at(j, j->h0, 0, begin, hidden);
-    const REAL *restrict d = at(j, j->dh_in, t, begin, hidden);
+    const REAL *d = at(j, j->dh_in, t, begin, hidden);
     REAL *dgh = at(j, j->dgh, t, begin, width);
     gru_compute(g, rows, hidden, at(j, j->gi, t, begin, width), dgh);
-    for (int64_t e = 0; e < size; e++) carry[e] += d[e];
-    gru_back(g, rows, hidden, h, carry, at(j, j->dgi, t, begin, width), dgh);
+    gru_back(g, rows, hidden, h, carry, d, at(j, j->dgi, t, begin, width), dgh);
     multiply(j, &watch, rows, hidden, width, dgh, true, carry);
   }
 }
