@@ -284,7 +284,8 @@ local function observed(m, site, d, value)
   local given = value
   if not core.is_tensor(value) then
     if value == nil then
-      refuse("observe", "'%s' has no value: give one, or by condition; p:predict() and model:trace() draw it", site.name)
+      refuse("observe", "'%s' has no value: give one, or by condition; p:predict() and model:trace() draw it",
+        site.name)
     elseif type(value) ~= "number" and type(value) ~= "table" then
       refuse("observe", "'%s' needs a value (a tensor, number or list), got %s", site.name, type(value))
     end
