@@ -47,7 +47,7 @@ return function(bench)
       local hand = bench.time(function() for _ = 1, 100 do by_hand() end end)
       local through = bench.time(function() fit:continue(100) end)
       bench.row(("%s step by pn.svi to by hand, %s"):format(case[1], compile and "replayed" or "eager"), through / hand,
-        "x", compile and 1.1 or 1.5)
+        "x", compile and 1.1 or 1.3)
     end
   end
 end

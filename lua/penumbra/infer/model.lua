@@ -261,6 +261,6 @@ function model.packed(data)
 end
 
 model.recorder, model.methods, model.trace_methods = recorder.methods, methods, trace.methods
-model.run, model.given_value, model.replaying = trace.run, given_value, trace.replaying
+model.run, model.done, model.given_value, model.replaying = trace.run, trace.done, given_value, trace.replaying
 
 return model

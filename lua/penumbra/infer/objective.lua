@@ -14,12 +14,9 @@ local objective = {}
 
 -- ---- the bound of a guide of one's own ----
 
--- What the guide has drawn for a latent variable of the model.
-local function drawn_value(drawn, site)
-  local own = drawn[site.name]
-  if own and not own.observed then
-    return own.value
-  elseif site.enumerable then
+-- What stands for a latent variable of the model that the guide has not drawn.
+local function undrawn(site)
+  if site.enumerable then
     return site.dist:sample()
   end
   core.error(("svi: the guide has no site '%s', which the model samples%s"):format(site.name,
@@ -36,7 +33,10 @@ function objective.how(given)
   local guide, of_model = how.guide, how.model
   guide.detached = given.detached
   of_model.finite, of_model.enumerate = given.finite, given.enumerate
-  of_model.value = function(_, site) return drawn_value(of_model.drawn, site) end
+  of_model.value = function(_, site)
+    local drawn = of_model.drawn[site.name]
+    return drawn and not drawn.observed and drawn.value or undrawn(site)
+  end
   return how
 end
 
@@ -76,13 +76,16 @@ local function cost(self, how, indices)
   local order = g.order
   for k = 1, #order do
     local site = order[k]
-    local p, q = closed[site.name] and m.sites[site.name], site.log_prob
-    local t = p and p.dist and total(g, site, dist.kl(site.dist, p.dist)) or q and total(g, site, q)
-    if t then
+    local p, q = site.dist and closed[site.name] and m.sites[site.name], site.log_prob
+    if p and p.dist then
+      local t = total(g, site, dist.kl(site.dist, p.dist))
+      sum = sum and sum + t or t
+    elseif q then
+      local t = total(g, site, q)
       sum = sum and sum + t or t
     end
     if q and site.score then
-      t = total(g, site, q)
+      local t = total(g, site, q)
       score = score and score + t or t
     end
   end
@@ -98,6 +101,8 @@ local function cost(self, how, indices)
       sum = sum and sum - t or -t
     end
   end
+  model.done(g)
+  model.done(m)
   return sum, score, g.indices
 end
 
@@ -126,6 +131,16 @@ function objective.negative_elbo(self, how)
   return mean + (term - term:detach())
 end
 
+-- The total as a row that all others share: [1], [K, 1].
+local function shared(m, site, term)
+  local n = term:ndim()
+  if n ~= (m.particles and n > m.most and 2 or 1) then
+    return total(m, site, term):unsqueeze(-1)
+  end
+  term = term:size(-1) > 1 and term:sum(-1, true) or term
+  return site.scale ~= 1 and term * site.scale or term
+end
+
 -- The sum of a trace's terms, one for each row of the outermost plate where all latent variables are its own: [B] or
 -- [K, B], else [1] or [K, 1].
 local function by_rows(self, trace, how)
@@ -141,7 +156,7 @@ local function by_rows(self, trace, how)
       local inner = site.scale / (site.plates[1].size / site.plates[1].rows)
       term = inner ~= 1 and term * inner or term
     elseif term then
-      term = total(trace, site, term):unsqueeze(-1)
+      term = shared(trace, site, term)
     end
     sum = sum and term and sum + term or sum or term
   end
@@ -167,6 +182,8 @@ function objective.densities(self, how, indices)
     terms.fixed_q = by_rows(self, model.run(self.guide, self.args, fixed), how)
     terms.fixed_p = how.path == "weighted" and by_rows(self, model.run(self.model, self.args, fixed), how) or nil
   end
+  model.done(g)
+  model.done(m)
   return terms
 end
 
@@ -180,7 +197,10 @@ local function stacked(self, how)
     local terms = objective.densities(self, how)
     local wide = { self.particles, math.max(terms.log_p:size(-1), terms.log_q:size(-1)) }
     for _, name in ipairs(TERMS) do
-      terms[name] = terms[name] and terms[name]:broadcast_to(wide)
+      local t = terms[name]
+      if t and (t:size(-1) ~= wide[2] or t:size(1) ~= wide[1] or t:ndim() ~= 2) then
+        terms[name] = t:broadcast_to(wide)
+      end
     end
     return terms
   end
@@ -396,7 +416,13 @@ function objective.explore(self)
   elseif self.enumerates then
     how.enumerate, how.most = true, self.most
   end
-  return objective.how(how)
+  how = objective.how(how)
+  for _, name in ipairs { "guide", "model" } do
+    if not (self.enumerates or self[name].changed) then
+      how[name].again = false
+    end
+  end
+  return how
 end
 
 return objective

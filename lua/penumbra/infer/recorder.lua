@@ -10,7 +10,7 @@ local site_of = require "penumbra.infer.site"
 
 local recorder = {}
 
-local shape_text = options.shape_text
+local is_tensor, shape_text = core.is_tensor, options.shape_text
 local refuse, full_name, add_site, keep_site, within_plates, check_beside_plates, with_particles, given_value, draw,
   check_distribution, check_axes, score, observed =
   site_of.refuse, site_of.full_name, site_of.add_site, site_of.keep_site, site_of.within_plates,
@@ -32,6 +32,17 @@ end
 function recorder:sample(name, d, given)
   local site = add_site(self, "sample", name)
   check_distribution("sample", name, d)
+  local unscored = self.plain
+  if unscored and given == nil and not site.enumerable then -- what follows, where nothing else is asked
+    d = #self.plates > 0 and within_plates(self, "sample", name, d) or d
+    site.dist = d
+    local value = self.how.value and self.how.value(self, site) or draw(self, site, d)
+    site.value = value
+    if site.score or not unscored[name] then
+      site.log_prob = score(self, site, site.dist, value)
+    end
+    return keep_site(self, site)
+  end
   local o = given == nil and NONE or options.check("sample", given, sample_options)
   d = within_plates(self, "sample", name, d)
   local how = self.how
@@ -52,7 +63,7 @@ function recorder:sample(name, d, given)
       return d:sample()
     end
   end
-  if given ~= nil then
+  if given ~= nil or site.enumerable ~= nil then
     site.constraint, site.enumerable = o.constraint, o.enumerate
   end
   if o.enumerate and how.enumerate and not (how.given and how.given[site.name]) then
@@ -63,8 +74,8 @@ function recorder:sample(name, d, given)
     site.dist = d
     site.value = how.value and how.value(self, site)
     if not site.value then
-      site.dist = with_particles(self, d)
-      site.value = draw(self, site, site.dist)
+      d = self.particles and with_particles(self, d) or d
+      site.dist, site.value = d, draw(self, site, d)
     end
   end
   if checked and site.value:ndim() > #d.batch_shape + #d.event_shape then
@@ -85,6 +96,11 @@ end
 function recorder:observe(name, d, value)
   local site = add_site(self, "observe", name)
   check_distribution("observe", name, d)
+  if self.plain and is_tensor(value) then -- what follows, where nothing else is asked
+    d = #self.plates > 0 and within_plates(self, "observe", name, d) or d
+    site.observed, site.dist, site.value, site.log_prob = true, d, value, score(self, site, d, value)
+    return keep_site(self, site)
+  end
   d = within_plates(self, "observe", name, d)
   if self.model.changed then
     local set = given_value("intervene", self.model.fixed, site)
@@ -195,10 +211,8 @@ function recorder:param(name, value, given)
     store.params[name] = entry
     store.names[#store.names + 1] = name
   end
-  site.kind = "param"
   site.value = entry.bijector and entry.bijector:forward(entry.weight) or entry.weight
-  keep_site(self, site)
-  return site.value
+  return keep_site(self, site)
 end
 
 --- Registers a network (pn.nn) under a name: its parameters are trained, saved and counted with the model's. Where it
@@ -291,6 +305,30 @@ local function indices_of(m, plate)
   return i
 end
 
+-- The plates around what stands in this one: a list, with what they count for. A later run of the same takes it again.
+local function plates_within(m, name, plate)
+  full_name(m, "plate", name)
+  local size, batch, before, old = plate.size, plate.batch, m.plates, m.plate_lists[name]
+  if math.type(size) ~= "integer" or size < 1 then
+    refuse("plate", "'%s' needs its size, a whole number from 1 on, got %s", name, tostring(size))
+  elseif math.type(batch) ~= "integer" or batch < 1 or batch > size and not m.how.whole then
+    refuse("plate", "'%s': batch_size must be a whole number from 1 to its size %d, got %s", name, size,
+      tostring(batch))
+  elseif old and old.indices == m.indices and old.plate.size ~= size then
+    refuse("plate", "'%s' has size %d here and %d elsewhere", name, size, old.plate.size)
+  end
+  for k = 1, #before do
+    if before[k].name == name then
+      refuse("plate", "'%s' stands within itself (depth %d)", name, k)
+    end
+  end
+  local depth = #before + 1
+  local list = table.move(before, 1, depth - 1, 1, { [depth] = plate })
+  list.plate, list.before, list.scale = plate, before, m.scale * (size / plate.rows)
+  m.deepest, m.plate_lists[name] = math.max(m.deepest, depth), list
+  return list
+end
+
 local function leave_plate(m, plates, scale, ...)
   m.plates, m.scale = plates, scale
   return ...
@@ -302,35 +340,19 @@ function recorder:plate(name, size, given, f)
   if f == nil then
     given, f = nil, given
   end
-  full_name(self, "plate", name)
   local o = given == nil and NONE or options.check("plate", given, plate_options)
-  if math.type(size) ~= "integer" or size < 1 then
-    refuse("plate", "'%s' needs its size, a whole number from 1 on, got %s", name, tostring(size))
-  elseif type(f) ~= "function" then
-    refuse("plate", "'%s' needs a function of the rows' indices, got %s", name, type(f))
+  if type(f) ~= "function" then
+    refuse("plate", "'%s' needs a function of the rows' indices, got %s", tostring(name), type(f))
   end
   local rows = not self.how.whole and o.batch_size or size
-  if o.batch_size and (math.type(o.batch_size) ~= "integer" or o.batch_size < 1 or o.batch_size > size
-    and not self.how.whole) then
-    refuse("plate", "'%s': batch_size must be a whole number from 1 to its size %d, got %s", name, size,
-      tostring(o.batch_size))
+  local before, scale, list = self.plates, self.scale, self.plate_lists[name]
+  local plate = list and list.plate
+  if not plate or list.before ~= before or plate.size ~= size or plate.rows ~= rows
+    or plate.batch ~= (o.batch_size or size) then
+    list = plates_within(self, name, { name = name, size = size, rows = rows, batch = o.batch_size or size })
   end
-  local before, scale = self.plates, self.scale
-  local plate = { name = name, size = size, rows = rows, batch = o.batch_size or size }
-  for k = 1, #before do
-    if before[k].name == name then
-      refuse("plate", "'%s' stands within itself (depth %d)", name, k)
-    end
-  end
-  local depth, sizes = #before + 1, self.plate_sizes or {}
-  self.plates = depth == 1 and { plate } or table.move(before, 1, depth - 1, 1, { [depth] = plate })
-  self.scale = scale * (size / rows)
-  self.deepest = math.max(self.deepest, depth)
-  if (sizes[name] or size) ~= size then
-    refuse("plate", "'%s' has size %d here and %d elsewhere", name, size, sizes[name])
-  end
-  sizes[name], self.plate_sizes = size, sizes
-  return leave_plate(self, before, scale, f(indices_of(self, plate)))
+  list.indices, self.plates, self.scale = self.indices, list, list.scale
+  return leave_plate(self, before, scale, f(indices_of(self, list.plate)))
 end
 
 -- The body of a loop over time, called for any t: sites in it are "x[t]", within the loops around it.

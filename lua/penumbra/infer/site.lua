@@ -18,7 +18,26 @@ local function full_name(m, kind, name)
   return m.step == "" and name or name .. m.step
 end
 
+-- From here on the run meets other sites than the last one of its kind: what it has met stands in lists of its own.
+local function part(m)
+  local sites, order = {}, {}
+  for k = 1, m.count do
+    local site = m.order[k]
+    sites[site.name], order[k] = site, site
+  end
+  m.sites, m.order = sites, order
+end
+
+-- A run in the tables of the last one (trace.run) finds a site where that one had it.
 local function add_site(m, kind, name)
+  local known = m.order[m.count + 1]
+  if known then
+    if known.base == name and known.kind == kind and known.plates == m.plates and known.step == m.step then
+      m.count = m.count + 1
+      return known
+    end
+    part(m)
+  end
   local full = full_name(m, kind, name)
   local old = m.sites[full]
   if old then
@@ -27,16 +46,20 @@ local function add_site(m, kind, name)
   end
   local where = m.how.locate and core.script_line() or ""
   if kind == "sample" or kind == "observe" then -- (with room for what is said later)
-    return { kind = kind, name = full, base = name, time = m.time, scale = m.scale, plates = m.plates, where = where,
-      value = nil, dist = nil }
+    return { kind = kind, name = full, base = name, step = m.step, time = m.time, scale = m.scale, plates = m.plates,
+      where = where, value = nil, dist = nil }
   end
-  return { kind = kind, name = full, base = name, time = m.time, scale = m.scale, plates = m.plates, where = where,
-    value = nil }
+  return { kind = kind, name = full, base = name, step = m.step, time = m.time, scale = m.scale, plates = m.plates,
+    where = where, value = nil }
 end
 
+-- Returns the site's value.
 local function keep_site(m, site)
-  m.sites[site.name] = site
-  m.order[#m.order + 1] = site
+  local k, order = m.count, m.order
+  if order[k] ~= site then
+    m.sites[site.name], order[k + 1], m.count = site, site, k + 1
+  end
+  return site.value
 end
 
 -- d repeated along the plates around it, some of which it lacks.
@@ -160,20 +183,21 @@ end
 
 -- Draws are reparametrised where that is possible; what a first run found is remembered for those that are captured.
 local function draw(m, site, d)
+  local known = m.model.reparametrised
   if m.how.detached then
     site.score = true
     return d:sample()
-  end
-  local known = m.model.reparametrised
-  if known[site.base] == nil and not core.capture.going_on() then
+  elseif known[site.base] then
+    return d:rsample()
+  elseif known[site.base] == nil and not core.capture.going_on() then
     local ok, value = pcall(d.rsample, d)
     known[site.base] = ok
     if ok then
       return value
     end
   end
-  site.score = not known[site.base]
-  return known[site.base] and d:rsample() or d:sample()
+  site.score = true
+  return d:sample()
 end
 
 -- Supports that no parameter moves: a value outside is a mistake, not an improbable one.
@@ -213,8 +237,10 @@ local function check_observed(site, d, value)
   end
 end
 
+local getmetatable = getmetatable
+
 local function check_distribution(kind, name, d)
-  if not dist.is(d) then
+  if getmetatable(d) ~= "penumbra.distribution" and not dist.is(d) then
     refuse(kind, "'%s' needs a distribution, got %s", tostring(name), type(d))
   end
 end
@@ -222,7 +248,7 @@ end
 -- With particles or enumeration an axis left of the plates is theirs, and nobody else's.
 local function check_axes(m, site, lp)
   local n = lp:ndim()
-  if n <= m.most then
+  if n <= m.most or n == m.most + 1 and lp:size(1) == m.particles then
     return
   end
   local most = m.most + (m.enumerated or m.particles and 1 or 0)
@@ -255,13 +281,15 @@ local function score(m, site, d, value)
 end
 
 local function observed(m, site, d, value)
-  local given_as_number = type(value) == "number"
-  if type(value) == "number" or type(value) == "table" then
+  local given = value
+  if not core.is_tensor(value) then
+    if value == nil then
+      refuse("observe", "'%s' has no value: give one, or by condition; p:predict() and model:trace() draw it",
+        site.name)
+    elseif type(value) ~= "number" and type(value) ~= "table" then
+      refuse("observe", "'%s' needs a value (a tensor, number or list), got %s", site.name, type(value))
+    end
     value = core.tensor(value, { dtype = d.dtype })
-  elseif value == nil then
-    refuse("observe", "'%s' has no value: give one, or by condition; p:predict() and model:trace() draw it", site.name)
-  elseif not core.is_tensor(value) then
-    refuse("observe", "'%s' needs a value (a tensor, number or list), got %s", site.name, type(value))
   end
   local how = m.how
   if how.check then
@@ -269,7 +297,7 @@ local function observed(m, site, d, value)
     if how.finite and d.name ~= "masked" then
       check_finite(site, value)
     end
-    if not m.strict and not given_as_number then
+    if not m.strict and type(given) ~= "number" then
       check_counted_once(m, site, d, value)
     end
   end
@@ -279,7 +307,7 @@ local function observed(m, site, d, value)
   return value
 end
 
-return { refuse = refuse, full_name = full_name, add_site = add_site, keep_site = keep_site,
+return { refuse = refuse, full_name = full_name, add_site = add_site, keep_site = keep_site, part = part,
   within_plates = within_plates, check_beside_plates = check_beside_plates, with_particles = with_particles,
   given_value = given_value, draw = draw, check_distribution = check_distribution, check_axes = check_axes,
   score = score, observed = observed }

@@ -9,6 +9,7 @@ local recorder = require "penumbra.infer.recorder"
 local run = {}
 
 local shape_text = options.shape_text
+local part, unpack = require "penumbra.infer.site".part, table.unpack
 
 -- ---- traces ----
 
@@ -74,7 +75,7 @@ end
 
 -- ---- runs ----
 
-local NO_PLATES = {}
+local NO_PLATES, NONE = {}, {}
 
 -- What condition, intervene and block name must be there.
 local function check_named(self, m)
@@ -106,20 +107,45 @@ end
 --- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
 --- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
 --- how.check: mistakes that a run may be asked to find; how.finite: NaN in what was seen is one.
+--- how.again: false where run.done tells when nobody reads a run any more; then the next one takes its tables.
 --- how.drive(m, name, steps, carry, turn): does the outermost m:scan in its own way, by calls carry = turn(carry, t),
 --- and gives the last carry. Internal.
 function run.run(self, args, how)
   how = how or {}
+  local m = how.again
+  if m then
+    how.again = false
+    m.indices, m.count = how.indices or {}, 0
+    self.body(m, unpack(args, 1, args.n or #args))
+    if m.order[m.count + 1] then
+      part(m)
+    end
+    return m
+  end
   -- (lists with room for some sites; what many sites ask stands in m itself, where it is found sooner)
-  local m = setmetatable({ model = self, how = how, sites = { a = nil, b = nil, c = nil, d = nil },
-    order = { nil, nil, nil, nil }, indices = how.indices or {}, step = "", time = false, scale = 1, plates = NO_PLATES,
-    plate_sizes = false, deepest = 0, strict = how.particles ~= nil or how.enumerate or false,
-    particles = how.particles, most = how.most }, recorder.methods)
-  self.body(m, table.unpack(args, 1, args.n or #args))
+  m = setmetatable({ model = self, how = how, sites = { a = nil, b = nil, c = nil, d = nil },
+    order = { nil, nil, nil, nil }, count = 0, indices = how.indices or {}, step = "", time = false, scale = 1,
+    plates = NO_PLATES, plate_lists = {}, deepest = 0, strict = how.particles ~= nil or how.enumerate or false,
+    plain = not (how.particles or how.enumerate or how.check or how.predict or self.changed) and (how.unscored or NONE),
+    particles = how.particles or false, most = how.most or nil }, recorder.methods)
+  self.body(m, unpack(args, 1, args.n or #args))
   if how.check then
     check_named(self, m)
   end
-  return setmetatable(m, trace)
+  return setmetatable(m, how.again == nil and trace or recorder.methods)
+end
+
+--- Nobody reads m any more, which run.run gave: where how.again is not nil, the next run with it says anew what its
+--- sites are. Internal.
+function run.done(m)
+  local order, how = m.order, m.how
+  if how.again == false then
+    for k = 1, m.count do
+      local site = order[k]
+      site.value, site.dist, site.log_prob = nil, nil, nil
+    end
+    how.again = m
+  end
 end
 
 -- value_of that looks into model.replayed first

@@ -142,6 +142,7 @@ local function collect(m, mark, lead, kept)
     end
     m.sites[site.name], m.order[k] = nil, nil
   end
+  m.count = mark
   return full(weight, lead), drawn and full(drawn, lead)
 end
 
