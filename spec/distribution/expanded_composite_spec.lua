@@ -18,6 +18,12 @@ local cases = {
   ["transformed twice"] = dist.transformed(dist.transformed(dist.normal(loc, 1), bijector.exp()), bijector.softplus()),
 }
 
+-- of laws written in Lua
+local cut = dist.truncated(dist.normal(loc, 1), -1, 4)
+cases["masked, in Lua"] = dist.masked(cut, pn.tensor { { { true } }, { { false } }, { { true } } })
+cases["transformed, in Lua"] = dist.transformed(cut, bijector.affine { loc = 0.5, scale = 1.5 })
+cases["a mixture of a list, in Lua"] = dist.mixture(pn.tensor { 0.4, 0.6 }, { cut, dist.laplace(loc, 2) })
+
 local names = {}
 for name in pairs(cases) do names[#names + 1] = name end
 table.sort(names)
@@ -51,6 +57,56 @@ describe("an expanded composite:", function()
       assert.is_true(count >= 1)
     end)
   end
+
+  for _, name in ipairs(names) do
+    it(name .. " in float32, too", function()
+      local d, x = cases[name], pn.tensor { { { 1, 2 }, { 3, 0.7 } } }:broadcast_to { 3, 2, 2 }
+      if d.discrete then x = x:floor() end
+      if name == "transformed, in Lua" then
+        assert.error_matches(function() d:to "float32" end, "cannot change its dtype")
+        return
+      end
+      local narrow = d:to "float32"
+      assert.equal("float32", narrow.dtype)
+      assert.same(d.batch_shape, narrow.batch_shape)
+      local function same(f, ...)
+        local ok, want = pcall(d[f], d, ...)
+        if not ok then return end
+        local got = narrow[f](narrow, ... and (...):to "float32")
+        assert.equal("float32", got:dtype())
+        assert(((got:to "float64" - want):abs() / (1 + want:abs())):max():item() < 1e-5, f)
+      end
+      for _, f in ipairs { "log_prob", "cdf", "log_cdf", "log_survival" } do same(f, x) end
+      for _, f in ipairs { "mean", "variance", "mode", "entropy" } do same(f) end
+      assert.equal("float32", narrow:sample({ 2 }):dtype())
+    end)
+  end
+
+  it("a mixture leaves its list, and what is expanded, as they were", function()
+    local list = { cut, dist.laplace(loc, 2) }
+    local d = dist.mixture(pn.tensor { 0.4, 0.6 }, list)
+    local before = d:log_prob(loc):totable()
+    for _, sizes in ipairs { { 3, 2, 2 }, { 2, 3, 1, 1 } } do
+      assert.same(sizes, d:expand(sizes):log_prob(loc:broadcast_to(sizes)):shape())
+    end
+    assert.same(before, d:log_prob(loc):totable())
+    assert.equal(cut, list[1])
+    assert.same({ 3, 1, 1 }, list[2].batch_shape)
+  end)
+
+  it("masked says of values what its base does, and nothing of what is masked", function()
+    local d = cases["masked, in Lua"]
+    for _, f in ipairs { "mean", "variance", "mode" } do
+      local ok, want = pcall(cut[f], cut)
+      if ok then assert.same(want:totable(), d[f](d):totable()) end
+    end
+    local there = pn.tensor { { { 1 } }, { { 0 } }, { { 1 } } }
+    local own = dist.masked(dist.hurdle(dist.poisson(loc:exp()), 0.3), there:gt(0))
+    assert.same((dist.hurdle(dist.poisson(loc:exp()), 0.3):log_prob(there) * there):totable(),
+      own:log_prob(there):totable())
+    local function drawn(law, f) return law[f](law, { 4, generator = pn.generator(3) }) end
+    for _, f in ipairs { "sample", "rsample" } do assert.same(drawn(cut, f):totable(), drawn(d, f):totable()) end
+  end)
 
   it("still refuses what would be stretched", function()
     for _, name in ipairs { "a joint mixture", "transformed" } do
