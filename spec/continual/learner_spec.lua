@@ -596,6 +596,17 @@ describe("predictions", function()
       assert(off(got.variance, learner:predict(x, { draws = S, generator = g }).variance) > 0)
     end
   end)
+
+  -- Each row has draws of its own: the variance over equal rows of the mean of S draws is 1 / (S - 1) of their mean
+  -- empirical variance, in whatever blocks the draws are taken (here 16, 16 and 7).
+  it("of many data at once have the moments of all draws", function()
+    local n, S = 22000, 39
+    local learner = continual.learner { network = nn.sequential { nn.linear(1, 3), nn.tanh(), nn.linear(3, 1) },
+      likelihood = "bernoulli", seed = 2 }
+    local p = learner:predict(pn.ones { n, 1 }, { draws = S })
+    assert.same({ n, 1 }, p.variance:shape())
+    assert.near(1, p.probabilities:var():item() * (S - 1) / p.variance:mean():item(), 6 * (2 / n) ^ 0.5)
+  end)
 end)
 
 describe("the beginning of the first optimisation", function()

@@ -235,6 +235,16 @@ describe("a network whose weights are sites", function()
     end, { b, w }))
   end)
 
+  it("takes the divergence of a module's own posterior from the density once", function()
+    local own = nn.bayes_linear(2, 2)
+    local with = pn.model(function(m)
+      m:module("own", own)
+      m:sample("z", pn.dist.normal(0, 2))
+    end)
+    assert.is_true(own:kl():item() > 0.1)
+    near(with:log_density { z = 0.7 }, pn.dist.normal(0, 2):log_prob(0.7):item() - own:kl():item())
+  end)
+
   it("refuses what it cannot draw", function()
     local x, y = pn.randn { 5, 2 }, pn.randn { 5 }
     assert.matches("network: 'net': prior must be a positive standard deviation, a distribution or a function",

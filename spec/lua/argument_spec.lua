@@ -378,11 +378,153 @@ nn.sequential(3) -> sequential: needs a list of layers, as in nn.sequential{nn.l
 nn.module{forward = function() end, parameters = 3}
   -> module: 'parameters' is a method of every network and cannot be a field
 nn.module{kl = 3} -> module: 'kl' is a method of every network and must be a function, got number
+pac.bound("maurer", {risk = 1.1, kl = 1, n = 10, delta = 0.1})
+  -> bound: risk must lie in 0 to 1: a bound holds for losses in [0, 1] only
+pac.bound("maurer", {risk = -0.1, kl = 1, n = 10, delta = 0.1})
+  -> bound: risk must lie in 0 to 1: a bound holds for losses in [0, 1] only
+pac.bound("maurer", {risk = 1, kl = 0, n = 10, delta = 0.1})
+pac.bound("maurer", {risk = 0.1, kl = -1, n = 10, delta = 0.1}) -> bound: kl must not be negative, and a number
+pac.bound("maurer", {risk = 0.1, kl = 1, n = 10, delta = 1}) -> bound: delta must lie strictly between 0 and 1, got 1
+pac.bound("maurer", {risk = 0.1, kl = 1, n = 10, delta = 0}) -> bound: delta must lie strictly between 0 and 1, got 0
+pac.bound("lambda", {risk = 0.1, kl = 1, n = 10, delta = 0.1, lambda = 2})
+  -> bound: lambda must lie between 0 and 2, got 2
+pac.bound("lambda", {risk = 0.1, kl = 1, n = 10, delta = 0.1, lambda = 0})
+  -> bound: lambda must lie between 0 and 2, got 0
+pac.bound("catoni", {risk = 0.1, kl = 1, n = 10, delta = 0.1, lambda = {}})
+  -> bound: lambda must be a number or a list of at least one
+pac.bound("catoni", {risk = 0.1, kl = 1, n = 10, delta = 0.1, lambda = {1, 700}})
+  -> bound: lambda must lie between 0 and 700, got 700
+pac.bound("germain", {risk = 0.1, kl = 1, n = 10, delta = 0.1, log_constant = "x"})
+  -> bound: log_constant must be a number, got string
+pac.bound("empirical_bernstein", {risk = 0.1, kl = 1, n = 10, delta = 0.1, ratio = 1})
+  -> bound: ratio must be above 1, got 1
+pac.bound("empirical_bernstein", {risk = 0.1, kl = 1, n = 10, delta = 0.1, variance_ratio = inf})
+  -> bound: variance_ratio must be above 1, got inf
+pac.bound("draws", {risk = 2, draws = 10, delta = 0.1}) -> bound: risk must lie in 0 to 1
+pac.bound("draws", {risk = {0.5, -1}, draws = 10, delta = 0.1}) -> bound: risk must lie in 0 to 1
+pac.bound("draws", {risk = 0.5, draws = 10, delta = 1}) -> bound: delta must lie strictly between 0 and 1, got 1
+pac.bound("draws", {risk = 1, draws = 10, delta = 0.1})
+pac.split({x, v}, {split = 0}) -> split: split must leave rows on both sides, got 0 of 4 rows
+pac.split({x, v}, {split = 1}) -> split: split must leave rows on both sides, got 1 of 4 rows
+pac.split({x, v}, {split = 0.75})
+pac.split({x, pn.ones{3}}) -> split: data must be a list {x, y} of tensors with as many rows each, at least one
+pac.split({x}) -> split: data must be a list {x, y} of tensors with as many rows each, at least one
+pac.split({pn.ones{0}, pn.ones{0}}) -> split: data must be a list {x, y} of tensors with as many rows each, at least one
+pac.split({pn.ones{}, pn.ones{}}) -> split: data must be a list {x, y} of tensors with as many rows each, at least one
+pn.optim.adam{v} -> adam: parameter 1 must be made by param, got another tensor
+pn.optim.adam{a = v} -> adam: parameters: 'a' must be a parameter (pn.param), got a plain tensor
+pn.optim.adam{w, 3} -> adam: parameters: '2' must be a tensor, a network or a list, got number
+pn.optim.adam(v) -> adam: parameters must be a list of tensors, got one tensor (write {w})
+pn.optim.adam(3) -> adam: parameters must be a list of tensors or a network, got number
+pn.optim.plateau(1, {factor = 1}) -> plateau: factor must lie in (0, 1), got 1
+pn.optim.plateau(1, {factor = 0}) -> plateau: factor must lie in (0, 1), got 0
+pn.optim.plateau(1, {patience = -1}) -> plateau: patience must be a whole number from 0 on, got -1
+pn.optim.plateau(1, {cooldown = 0.5}) -> plateau: cooldown must be a whole number from 0 on, got 0.5
+pn.optim.plateau(1, {patience = 0, cooldown = 0})
+pn.optim.lbfgs({w}, {history = 0}) -> lbfgs: history must be a whole number from 1 on, got 0
+pn.optim.lbfgs({w}, {history = 1, max_steps = 1})
+active.core_set(k, 1) -> core_set: x must be features, floats [N, ...], got int64 [4]
+active.core_set(pn.ones{}, 1) -> core_set: x must be features, floats [N, ...], got float64 []
+active.core_set(x / 0, 1) -> core_set: x must be finite
+active.core_set(x, 1, {labelled = pn.ones{2, 3}})
+  -> core_set: labelled must be float64 features, 2 a row, as x is, got float64, 3
+active.returns(k) -> returns: rewards must be floats [..., T], got int64 [4]
+active.returns(pn.ones{}) -> returns: rewards must be floats [..., T], got float64 []
+active.returns(v, {gamma = 1.5}) -> returns: gamma must lie between 0 and 1, got 1.5
+active.returns(v, {gamma = -0.5}) -> returns: gamma must lie between 0 and 1, got -0.5
+active.returns(v, {gamma = 0})
+active.returns(v, {gamma = 1})
+active.policy_loss(v, x) -> policy_loss: returns must have the shape of log_prob, [4], got [4, 2]
+active.bald(x) -> bald: draws must be probabilities [draws, N, classes], got float64 [4, 2]
+active.bald(pn.ones{0, 4, 2}) -> bald: draws must hold at least 1 draw, got 0
+active.bald(pn.ones{1, 4, 2} * 1.5) -> bald: draws must lie between 0 and 1, got 1.5 to 1.5
+active.bald_moments(x, v) -> bald_moments: mean and variance must have one shape [..., classes], got [4, 2] and [4]
+active.bald_moments(x, -x) -> bald_moments: variance must not be negative, got -1
+active.batch_bald(pn.ones{3, 4, 2}, 1)
+  -> batch_bald: draws must be probabilities that sum to 1 over the classes, got a least of 1 and sums off by 1
+active.batch_bald(x, 1) -> batch_bald: draws must be probabilities [draws, N, classes], got float64 [4, 2]
+active.top(x, 1) -> top: scores must be [N], got [4, 2]
+active.top(v / 0 * 0, 1) -> top: scores must be numbers, got NaN
+active.top(v, 0)
+continual.top(x, 1) -> top: scores must have one axis, got shape [4, 2]
+continual.top({1, nan}, 1) -> top: scores must be numbers, got nan at place 1
+continual.k_center(x, 2, {first = 4}) -> k_center: first must be below the number of data, 4, got 4
+continual.k_center(x, 2, {first = 3})
+continual.k_center(pn.ones{0, 2}, 2) -> k_center: x must have data along its first axis
+continual.bayesian_forgetting{rate = 0.1}:memory_weight(-1)
+  -> memory_weight: bayesian_forgetting: age must be a number from 0 on, or a tensor of them, got -1
+continual.bayesian_forgetting{rate = 0.1}:memory_weight(inf)
+  -> memory_weight: bayesian_forgetting: age must be a number from 0 on, or a tensor of them, got inf
+continual.bayesian_forgetting{rate = 0.1}:memory_weight(pn.tensor{1, -1})
+  -> memory_weight: bayesian_forgetting: age must be 0 or more everywhere, got -1
+continual.bayesian_forgetting{rate = 0.1}:memory_weight(pn.tensor{1, 0})
+continual.bayesian_forgetting{rate = 0.1}:memory_weight(0)
+continual.sites(net, x, v, {likelihood = "normal"}) -> sites: posterior must be given for a network without one
+continual.sites(bayes, x, v, {likelihood = "normal", noise_scale = 1, weights = {1, 2}})
+  -> sites: weights must have shape [4], got [2]
+continual.sites(bayes, x, v, {likelihood = "normal", antithetic = 3})
+  -> sites: antithetic must be true, false or "where_possible", got 3
+continual.sites(bayes, x, v, {likelihood = "normal", budget = 0})
+  -> sites: budget must be a whole number from 1 on, got 0
+continual.sites(bayes, x, v, {likelihood = "normal", noise_scale = 1, rows = {4}})
+  -> sites: rows must be places from 0 to 3, got 4 to 4
+continual.sites(bayes, x, v, {likelihood = "normal", noise_scale = 1, rows = {-1}})
+  -> sites: rows must be places from 0 to 3, got -1 to -1
+continual.sites(bayes, x, v, {likelihood = "normal", noise_scale = 1, rows = {}})
+  -> sites: rows must be places of data, int64 [M] with M > 0, got int64 [0]
+continual.sites(bayes, x, v, {likelihood = "normal", noise_scale = 1, rows = v})
+  -> sites: rows must be places of data, int64 [M] with M > 0, got float64 [4]
+continual.sites(bayes, x, v, {likelihood = "normal", noise_scale = 1, rows = {0, 3}, draws = 1})
+continual.sites(bayes, x:to "float32", v, {likelihood = "normal"})
+  -> sites: x must be float64, as the network is, got float32
+continual.sites(bayes, pn.ones{4, 3}, v, {likelihood = "normal"})
+  -> sites: x must have shape [N, 2] with N > 0, got [4, 3]
+continual.sites(bayes, pn.ones{0, 2}, v, {likelihood = "normal"})
+  -> sites: x must have shape [N, 2] with N > 0, got [0, 2]
+pn.check_gradients(idle, {}) -> check_gradients: params must be a list of at least 1 parameter
+pn.check_gradients(idle, {w, 3}) -> check_gradients: params[2] must be a parameter (pn.param), got number
+pn.check_gradients(idle, {v}) -> check_gradients: params[1] must be a parameter (pn.param), got another tensor
+pn.check_gradients(idle, {w}, {order = 3}) -> check_gradients: order must be 1 or 2, got 3
+pn.check_gradients(idle, {w}, {step = 0}) -> check_gradients: step must be positive, got 0
+pn.hessian(pn.exp, v) -> hessian: f must give one element, got shape [4]
+pn.jvp(pn.exp, v, x) -> jvp: tangents must have shape [4], got [4, 2]
+pn.jacobian(pn.exp, {}) -> jacobian: inputs must be a tensor or a list of tensors, got an empty list
+pn.vmap(pn.exp)() -> vmap: there must be at least one tensor
+pn.vmap(pn.exp, {in_axes = {1.5}})(x) -> vmap: in_axes[1] must be an axis or false, got 1.5
+pn.vmap(pn.exp, {in_axes = {3}})(x) -> vmap: argument 1 must have axis 3 of examples, got shape [4, 2]
+pn.vmap(pn.exp, {in_axes = {-3}})(x) -> vmap: argument 1 must have axis -3 of examples, got shape [4, 2]
+pn.vmap(pn.exp, {in_axes = {-2}})(x)
+pn.brownian{seed = 1, shape = {2}, tolerance = 0} -> brownian: tolerance must be positive, got 0
+pn.brownian{seed = 1, shape = {2}, start = inf} -> brownian: start must be a finite number, got inf
+pn.brownian{seed = 1, shape = {2}, start = 1}:increment(0.5, 2)
+  -> brownian:increment: the path begins at 1, got s = 0.5 and t = 2
+pn.brownian{seed = 1, shape = {2}, start = 1}:increment(2, 0.5)
+  -> brownian:increment: the path begins at 1, got s = 2 and t = 0.5
+pn.brownian{seed = 1, shape = {2}, start = 1}:increment(1, 2)
+plot.images(x) -> plot.images: x must be [n, rows, columns], got [4, 2]
+plot.images(pn.ones{0, 2, 2}) -> plot.images: x must be [n, rows, columns], got [0, 2, 2]
+plot.images(pn.ones{1, 2, 2}, {range = {1, 1}}) -> plot.images: range must be {low, high}
+plot.images(pn.ones{1, 2, 2}, {range = {"x", 1}}) -> plot.images: range must be {low, high}
+plot.images(pn.ones{1, 2, 2}, {columns = 0}) -> plot.images: columns must be a whole number from 1 on, got 0
+plot.images(pn.ones{1, 2, 2}, {gap = -1}) -> plot.images: gap must be a whole number from 0 on, got -1
+plot.line({1, 2}, {1}) -> plot.line: y must have 2 values as x has, got 1
+plot.line({1, 2}, {1, 2}, {colour = "#2f6db"}) -> plot.line: colour must be like '#2f6db3', got '#2f6db'
+plot.line({1, 2}, {1, 2}, {colour = "#2f6db3"})
+plot.histogram{nan} -> plot.histogram: values must hold a finite number
+plot.heatmap{{1, 2}, {1}} -> plot.heatmap: rows of matrix must be equally long, got 2 and 1
+plot.heatmap{1, 2} -> plot.heatmap: matrix must have 2 axes, got 1
+plot.fan({1, 2}, {{1, 2}}) -> plot.fan: quantiles must be at least 2 curves, got 1
+plot.fan({1, 2}, {{1, 2}, {3, 4}})
+plot.contours{{1, 2}} -> plot.contours: matrix must have 2 rows and 2 columns at least, got [1, 2]
+plot.contours{{1}, {2}} -> plot.contours: matrix must have 2 rows and 2 columns at least, got [2, 1]
 ]=]
 
 -- What the cases speak of.
 local env = setmetatable({ pn = pn, nn = pn.nn, dist = pn.dist, data = pn.data, train = pn.train, plot = pn.plot,
-  metrics = pn.metrics, inv = pn.invariance, nan = 0 / 0, inf = math.huge, x = pn.ones { 4, 2 }, v = pn.ones(4),
+  metrics = pn.metrics, inv = pn.invariance, pac = pn.pac,
+  active = pn.active, continual = pn.continual, net = pn.nn.linear(2, 1),
+  bayes = pn.nn.bayesian(pn.nn.linear(2, 1)), idle = function() end, nan = 0 / 0, inf = math.huge,
+  x = pn.ones { 4, 2 }, v = pn.ones(4),
   k = pn.tensor({ 0, 1, 1, 0 }, { dtype = "int64" }), w = pn.param(pn.ones(2)),
   d = pn.dist.normal(0, 1) }, { __index = _G })
 env.linear = pn.invariance.linear_model { size = 2, y = pn.ones { 3 }, noise_variance = 0.1 }

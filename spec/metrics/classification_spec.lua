@@ -49,18 +49,20 @@ describe("metrics of classification", function()
   end)
 
   it("stand in bins (low, high], one datum at a time", function()
-    local p = { 0.02, 0.25, 0.26, 0.5, 0.74, 0.75, 0.9, 1, 0 }
-    local y = { 1, 0, 1, 1, 0, 1, 0, 1, 0 }
-    local score, label = pn.tensor(p), pn.tensor(y, { dtype = "int64" })
+    local shares = { 0.02, 0.25, 0.26, 0.5, 0.74, 0.75, 0.9, 1, 0 }
+    local truth = { 1, 0, 1, 1, 0, 1, 0, 1, 0 }
+    local score, label = pn.tensor(shares), pn.tensor(truth, { dtype = "int64" })
     for name, of in pairs {
-      calibration_curve = function(k) return p[k], y[k] end,
-      reliability = function(k) return math.max(p[k], 1 - p[k]), (p[k] > 0.5 and 1 or 0) == y[k] and 1 or 0 end,
+      calibration_curve = function(k) return shares[k], truth[k] end,
+      reliability = function(k)
+        return math.max(shares[k], 1 - shares[k]), (shares[k] > 0.5 and 1 or 0) == truth[k] and 1 or 0
+      end,
     } do
       for count = 1, 5 do
         local want = {}
         for bin = 1, count do
           local low, high, n, confidence, right = (bin - 1) / count, bin / count, 0, 0, 0
-          for k = 1, #p do
+          for k = 1, #shares do
             local value, hit = of(k)
             if (value > low or value == 0 and bin == 1) and value <= high then
               n, confidence, right = n + 1, confidence + value, right + hit

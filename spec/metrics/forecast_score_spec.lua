@@ -102,7 +102,9 @@ describe("rolling evaluation", function()
     local function draws_of_0(s) return function(_, steps) return pn.zeros { s, steps } end end
     refused("backtest: forecast must return [3], or draws [S, ...] of that, got [1, 3]", metrics.backtest, series,
       draws_of_0(1), { steps = 3 })
-    near(metrics.backtest(series, function() return pn.zeros { 3 } end, { steps = 3 }).crps, metrics.backtest(series, draws_of_0(2), { steps = 3 }).crps)
+    local function zeros(_, steps) return pn.zeros { steps } end
+    near(metrics.backtest(series, zeros, { steps = 3 }).crps,
+      metrics.backtest(series, draws_of_0(2), { steps = 3 }).crps)
     refused("backtest: y must have at least 19 steps, time first, got [17]", metrics.backtest, series, wrong,
       { steps = 3, first = 16 })
     refused("backtest: first must be a whole number from 2 on, got 1", metrics.backtest, series, wrong,

@@ -43,14 +43,14 @@ describe("data of other classes", function()
     assert.equal(6, #lines)
     for k = 2, 9 do -- uniform is what has more than 9 tenths of log K
       for rows, held in pairs { [17] = false, [19] = true } do
-        local p = pn.concatenate({ pn.full({ rows, k }, 1 / k), pn.eye(k):slice(1, 1, 1):repeat_interleave(20 - rows, 1) },
-          1)
+        local sure = pn.eye(k):slice(1, 1, 1):repeat_interleave(20 - rows, 1)
+        local p = pn.concatenate({ pn.full({ rows, k }, 1 / k), sure }, 1)
         assert.equal(held, metrics.ood(p, p).uniform)
       end
     end
-    local sure = pn.tensor { { 1.0, 0 }, { 0, 1 } }
-    assert.near(math.log(2), metrics.ood(sure, sure).ecdf_auc, 1e-15)
-    local ideal = metrics.ood(sure, pn.full({ 3, 2 }, 0.5))
+    local certain = pn.tensor { { 1.0, 0 }, { 0, 1 } }
+    assert.near(math.log(2), metrics.ood(certain, certain).ecdf_auc, 1e-15)
+    local ideal = metrics.ood(certain, pn.full({ 3, 2 }, 0.5))
     assert.same({ 1, 1, 1, 0 }, { ideal.auc, ideal.aupr_outside, ideal.aupr_inside, ideal.fpr95 })
   end)
 

@@ -1,6 +1,6 @@
 --- What instrumented copies of lua/penumbra (spec/mutants/run.lua) call as they enter a function, and with the values
---- that faults would change: COVERED=FILE adds "file:line" of each definition, and "file:byte:value" of each such place,
---- to FILE when the process ends, be it a spec's or one that it started.
+--- that faults would change: COVERED=FILE adds "file:line" of each definition, and "file:byte:value" of each such
+--- place, to FILE when the process ends, be it a spec's or one that it started.
 dofile((debug.getinfo(1, "S").source:gsub("^@", ""):gsub("cover.lua$", "in_force.lua")))
 local seen, path, exit = {}, os.getenv "COVERED", os.exit
 
