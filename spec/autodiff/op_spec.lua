@@ -8,7 +8,60 @@ local case, params = cases.case, cases.params
 
 local count = 0
 
+-- Rows whose axes are counted from the first, or of which there are as many as there are.
+local OWN_AXES = {}
+for name in ("avg_pool2d broadcast_to conv2d conv_transpose2d einsum gather ifft max_pool2d nonzero pad permute "
+  .. "reshape rfft scatter_add take take_add"):gmatch "%S+" do
+  OWN_AXES[name] = true
+end
+-- With how many axes of 1 before their own rows are refused, since something has more axes than the inputs.
+local REFUSED = { diag_embed = 6, kalman_predict = 5, kalman_update = 5, kalman_step = 5 }
+
+local function near(got, want, what)
+  assert(got:numel() == want:numel(), what)
+  local a, b = want:reshape({ -1 }):to "float64", got:reshape({ -1 }):to "float64"
+  assert((a - b):abs():le(a:abs() * 1e-12 + 1e-14):logical_or(a:eq(b)):all():item(), what)
+end
+
 describe("operation", function()
+  for _, row in ipairs(pn.rows()) do
+    if row.kind == "op" and not row.hidden and not OWN_AXES[row.name] then
+      it(row.name .. " gives the same with axes of 1 before its own, as many as fit", function()
+        local call, inputs = case(row, "float64", row.square and { 2, 3, 3 } or { 2, 3 })
+        local function slopes(x)
+          local w = params(x)
+          local y = call(w)
+          return y, row.differentiable and pn.grad(y:square():sum(), w) or {}
+        end
+        local want, in_inputs = slopes(inputs)
+        local most = 0
+        for _, x in ipairs(inputs) do
+          most = math.max(most, x:ndim())
+        end
+        for k = 1, 8 - most do
+          local more, what = {}, ("%s, %d axes more"):format(row.name, k)
+          for i, x in ipairs(inputs) do
+            local shape = x:shape()
+            for _ = 1, k do
+              table.insert(shape, 1, 1)
+            end
+            more[i] = x:reshape(shape)
+          end
+          local ok, y, g = pcall(slopes, more)
+          assert(ok == (k < (REFUSED[row.name] or 9)), what .. ": " .. tostring(y))
+          if not ok then
+            assert(y:find(row.name .. ": ", 1, true) and y:find "axes", y)
+            break
+          end
+          near(y, want, what)
+          for i, slope in ipairs(g) do
+            near(slope, in_inputs[i], what .. ", slope")
+          end
+        end
+      end)
+    end
+  end
+
   for _, row in ipairs(pn.rows()) do
     if row.kind == "op" and not row.hidden and row.differentiable then
       count = count + 1

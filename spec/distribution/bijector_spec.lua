@@ -361,12 +361,22 @@ end
 function battery.maps_any_leading_shape(case)
   local b, x = make(case), gentle(case)
   local one, y = x[1], b:forward(x)
-  for _, lead in ipairs { {}, { 3 }, { 2, 3 }, { 1 }, { 0 } } do
+  local all = {} -- as many axes as fit; a matrix times a vector takes one more
+  for k = 1, 8 - math.max(#event(x), #event(y), case.kind == "affine_tril" and 2 or 0) do
+    all[k] = k == 2 and 3 or 1
+  end
+  for _, lead in ipairs { {}, { 3 }, { 2, 3 }, { 1 }, { 0 }, all } do
     local wide = one:broadcast_to(joined(lead, event(x)))
-    local out = b:forward(wide)
+    local out, det = b:forward(wide), b:log_abs_det(wide)
+    local back = b:inverse(copy(out))
     assert.same(joined(lead, event(y)), out:shape())
-    assert.same(joined(lead, event(x)), b:inverse(copy(out)):shape())
-    assert.same(lead, b:log_abs_det(wide):shape())
+    assert.same(joined(lead, event(x)), back:shape())
+    assert.same(lead, det:shape())
+    for what, pair in pairs { value = { out, b:forward(one) }, inverse = { back, b:inverse(copy(b:forward(one))) },
+      determinant = { det, b:log_abs_det(one) } } do
+      local a, base = pair[1], pair[2]
+      assert((a - base):abs():le(base:abs() * 1e-12 + 1e-14):all():item(), ("%s with %d axes"):format(what, #lead))
+    end
   end
   assert.equal(#event(x), b.domain_rank)
   assert.equal(#event(y), b.codomain_rank)

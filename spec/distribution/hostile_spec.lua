@@ -116,7 +116,7 @@ for _, row in ipairs(pn.rows()) do
             if not ok then
               assert(WIDER[name], y)
               local limit = tonumber(y:match "at most (%d) axes are possible")
-              assert(limit and k + x:ndim() == limit + 1 or y:find "number of axes must be 0 to 8, got 9" and k + most >= 7,
+              assert(limit and k + x:ndim() == limit + 1 or y:find "axes must be 0 to 8, got 9" and k + most >= 7,
                 ("%s, %d axes more: %s"):format(name, k, y))
               break
             end
