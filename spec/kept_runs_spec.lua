@@ -28,9 +28,44 @@ describe("runs that are kept", function()
     kept_runs.keep(path, run, { "model" }, {})
     local again = kept_runs.read(path)
     os.remove(path)
+    for _, one in ipairs(again) do
+      assert.matches("^%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d$", one.on)
+      one.on = nil
+    end
     assert.same({ { model = "a", lr = 0.005, seed = 3, filters = "-", score = 0.333333, minutes = 2 },
       { model = "a" } }, again)
     assert.equal(kept_runs.key(run, { "model", "lr", "seed" }), kept_runs.key(again[1], { "model", "lr", "seed" }))
+  end)
+
+  it("count from the time that is said of their method on", function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, "w"))
+    file:write("method=a seed=1 x=1\nmethod=a seed=2 x=2 on=2026-11-27T03:29\nmethod=b seed=1 x=3\n",
+      "model=c seed=1 x=4 on=2026-11-27T03:29\nmethod=a seed=3 x=5 on=2026-11-28T00:10\n")
+    file:close()
+    local function read(list)
+      local seen = {}
+      for k, run in ipairs(list) do seen[k] = run.x end
+      return table.concat(seen, " ")
+    end
+    local experiment = dofile "examples/papers/continual/experiment.lua"
+    for _, module in ipairs { kept_runs, experiment } do
+      for _, each in ipairs { { "1 2 3 4 5" }, { "2 3 4 5", a = "2026-11-27" }, { "2 3 4 5", a = "2026-11-27T03:29" },
+        { "3 4 5", a = "2026-11-27T03:30" }, { "1 2 3 5", c = "2026-11-28" } } do
+        module.since.a, module.since.c = each.a, each.c
+        assert.equal(each[1], read(module.read(path)))
+      end
+    end
+    experiment.since.a, experiment.since.c = kept_runs.now(), nil -- what counts no more is made again
+    local seen, option, jobs = {}, { results = path, part = "1/1" }, { { method = "a", seed = 1 },
+      { method = "b", seed = 1 } }
+    local runs = experiment.runs { option = option, jobs = jobs, order = {}, run = function(job)
+      seen[#seen + 1] = job.method
+      return { x = 6 }
+    end }
+    assert.same({ { "a" }, 2 }, { seen, #runs })
+    os.remove(path)
+    kept_runs.since.a, kept_runs.since.c = nil, nil
   end)
 
   it("make a row for each setting, of mean and deviation", function()

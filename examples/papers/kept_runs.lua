@@ -1,14 +1,28 @@
 --- What scripts beside it keep of their runs: a text file, a line a run, words `name=value`. Those that say which run
---- it is come first. It does nothing when it is run by itself.
+--- it is come first, `on` says when it was kept. It does nothing when it is run by itself.
 local kept_runs = {}
 
---- read(path): a list of tables by name, numbers where they are; none where there is no file.
+--- since: by method (or model), the time from which its runs count, "2026-11-27" or "2026-11-27T03:30" (UTC). A script
+--- raises it by hand, kept_runs.since.grs = "...", when a change of it or of the library changes what the method gives:
+--- runs of before are then read no more, and are made again.
+kept_runs.since = {}
+
+--- counts(run): was it kept since then? A run without `on` is older than any time.
+function kept_runs.counts(run)
+  local since = kept_runs.since[run.method or run.model]
+  return not since or (run.on or "") >= since
+end
+
+--- now(): what `on` says of a run that is kept now.
+function kept_runs.now() return os.date "!%Y-%m-%dT%H:%M" end
+
+--- read(path): a list of tables by name, numbers where they are, of the runs that count; none where there is no file.
 function kept_runs.read(path)
   local list, file = {}, path and io.open(path)
   for line in file and file:lines() or function() end do
     local run = {}
     for name, value in line:gmatch "(%S-)=(%S+)" do run[name] = tonumber(value) or value end
-    list[#list + 1] = next(run) and run or nil
+    list[#list + 1] = next(run) and kept_runs.counts(run) and run or nil
   end
   if file then file:close() end
   return list
@@ -26,7 +40,7 @@ function kept_runs.keep(path, run, names, scores)
   local words = { kept_runs.key(run, names) }
   for _, name in ipairs(scores) do words[#words + 1] = ("%s=%.6g"):format(name, run[name]) end
   local file = assert(io.open(path, "a"))
-  file:write(table.concat(words, " "), "\n")
+  file:write(table.concat(words, " "), " on=", kept_runs.now(), "\n")
   file:close()
 end
 

@@ -52,6 +52,25 @@ describe("the claim of deep_filters/", function()
     near(0, r.rolling.tenths + r.rolling.crps + r.long.tenths + r.long.crps)
   end)
 
+  -- A line of a method counts from the time that is said of it on.
+  it("forecasting.lua, of runs that are kept", function()
+    local s, path = script.run "deep_filters/exchange.lua --quick --methods random_walk", os.tmpname()
+    local file, name = assert(io.open(path, "w")), s.problem.name
+    for _, rest in ipairs { "deepar 1 1", "deepar 2 2 on=2026-11-27T03:29", "arsgls 1 3", "random_walk 1 4" } do
+      file:write(name, " ", (rest:gsub("^(%S+ %S+ %S+)", "%1 0 0 0 0 0 0")), "\n")
+    end
+    file:close()
+    local option = { results = path, first = 1, seeds = 1 }
+    local since = s.forecasting.since
+    since.deepar, since.random_walk = "2026-11-27", os.date "!%Y-%m-%d"
+    local found = s.forecasting.shown(s.problem, option)
+    assert.same({ 1, 2, 1 }, { #found.deepar, found.deepar[1].seed, #found.arsgls })
+    assert.equal(nil, found.random_walk) -- and is made again, once
+    for _ = 1, 2 do found = s.forecasting.run_all(s.problem, { "random_walk" }, s.choices, option) end
+    os.remove(path)
+    assert.equal(1, #found.random_walk)
+  end)
+
   -- Series with a day: the value of a season ago is worth more than the last one.
   it("hourly.lua", function()
     local s = script.run "deep_filters/hourly.lua --quick --methods random_walk"

@@ -2,8 +2,10 @@
 --- are kept in a file of results and made once, means, paired differences, pictures, the comparison with a page. It
 --- does nothing when it is run by itself.
 local pn = require "penumbra"
+local kept_runs = dofile(debug.getinfo(1, "S").source:match "^@(.*/)" .. "../kept_runs.lua")
 
-local experiment = {}
+--- since: the times from which runs of a method count (kept_runs.lua).
+local experiment = { since = kept_runs.since }
 
 local muted = false -- a rank that does not report
 
@@ -285,7 +287,7 @@ local function line_of(record, order)
   return table.concat(words, " ")
 end
 
---- read(path): the list of runs in a file, tables of numbers, texts and lists; empty where there is no file.
+--- read(path): the list of runs in a file that count, tables of numbers, texts and lists; empty where there is no file.
 function experiment.read(path)
   local list, file = {}, io.open(path)
   for line in file and file:lines() or function() end do
@@ -294,7 +296,7 @@ function experiment.read(path)
       record[name] = text:find "," and experiment.words(text) or math.tointeger(tonumber(text)) or tonumber(text)
         or text
     end
-    list[#list + 1] = next(record) and record
+    list[#list + 1] = next(record) and kept_runs.counts(record) and record or nil
   end
   if file then file:close() end
   return list
@@ -346,6 +348,7 @@ end
 -- A job done and its line added to the file.
 local function kept(o, path, job, record)
   for name, value in pairs(job) do record[name] = value end
+  record.on = kept_runs.now()
   local file = assert(io.open(path, "a"))
   file:write(line_of(record, o.order), "\n")
   file:close()

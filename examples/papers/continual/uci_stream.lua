@@ -287,7 +287,7 @@ local function pictures(runs)
   end
   if #panels == 0 then return end
   local columns = math.min(2, #panels)
-  experiment.picture(option, "uci_stream", panels, { columns = columns, size = { 560 * columns,
+  experiment.picture(option, "uci_stream", panels, { columns = columns, size = { math.max(660, 560 * columns),
     420 * math.ceil(#panels / math.max(1, columns)) } })
 end
 

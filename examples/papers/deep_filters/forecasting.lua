@@ -4,7 +4,8 @@ local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local kept_runs = dofile(here .. "/../kept_runs.lua")
 
-local forecasting = {}
+--- since: the times from which runs of a method count (kept_runs.lua).
+local forecasting = { since = kept_runs.since }
 
 -- ---- scores ----
 
@@ -247,7 +248,7 @@ local function line_of(problem, name, seed, s)
   return table.concat({ problem.name, name, seed, ("%.6f"):format(s.rolling.tenths), ("%.6f"):format(s.long.tenths),
     ("%.6f"):format(s.rolling.twentieths), ("%.6f"):format(s.long.twentieths), ("%.6f"):format(s.rolling.crps),
     ("%.6f"):format(s.long.crps), ("%.2f"):format(s.seconds / 60),
-    s.evidence and ("%.4f"):format(s.evidence) }, " ")
+    s.evidence and ("%.4f"):format(s.evidence) }, " ") .. " on=" .. kept_runs.now()
 end
 
 -- The lines of a file and those of a list; none where there is no file.
@@ -275,7 +276,8 @@ local function results_of(lines, set_name)
     for word in line:gmatch "%S+" do
       words[#words + 1] = word
     end
-    if #words >= 3 + #COLUMNS and belongs(words[1], words[2]) then
+    local counts = kept_runs.counts { method = words[2], on = line:match " on=(%S+)" }
+    if #words >= 3 + #COLUMNS and belongs(words[1], words[2]) and counts then
       local one = { seed = tonumber(words[3]) }
       for k, column in ipairs(COLUMNS) do
         one[column] = tonumber(words[3 + k])
