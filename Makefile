@@ -118,14 +118,14 @@ fuzzers: $(FUZZ_PROG)
 # twice the code (and sine, cosine, lgamma and argmax are slower). What is written in vectors already only grows by
 # either. A CFLAGS of your own is taken as it is.
 LOOPS    = $(call once,LOOPS,-ftree-vectorize $(call has,-fvect-cost-model=dynamic))
-WRITTEN  = $(foreach f,lane_matrix kalman short_rows distance,%/$(f)_real_f32.o %/$(f)_real_f64.o) \
+WRITTEN  = $(foreach f,lane_matrix kalman short_rows distance conv_inner,%/$(f)_real_f32.o %/$(f)_real_f64.o) \
            %/small_product_portable.o %/small_product_avx2.o %/small_product_avx512.o
 UNROLLED = %/recurrent_real_f64.o %/recurrent_real_f32.o %/blas.o
 STRIDED  = %/reduce_real_f64.o %/reduce_real_f32.o
 VECTORS  = $(BUILD)/obj/math/vector/%.o $(BUILD)/obj/math/random/rng_fill_%.o $(BUILD)/obj/tensor/product/small_product_%.o \
            $(BUILD)/obj/distribution/count/count_kernel.o $(BUILD)/obj/distribution/constraint_scan.o \
            $(BUILD)/obj/distribution/constraint_rows.o $(BUILD)/obj/distribution/kernel/%.o \
-           $(BUILD)/obj/nn/moment/op_rectified_moments.o
+           $(BUILD)/obj/nn/moment/rectified_real_%.o
 KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/op_live_mean.o %/hamiltonian.o %/mass_matrix.o %/trajectory.o %/markov_lane.o %/markov_pass.o %/resampling/resampler.o %/resampler_systematic.o %/resampler_stratified.o %/sde_worker.o %/shape.o $(VECTORS),$(LIB_OBJ)))
 $(filter-out $(UNROLLED),$(KERNELS)): CFLAGS += $(LOOPS)
 $(filter $(UNROLLED),$(KERNELS)): CFLAGS += -O3
@@ -138,12 +138,12 @@ $(VECTORS): ALL_CFLAGS += -fno-trapping-math
 # What prepares work and has no loop over elements of its own is small rather than fast: a step of a network or a model
 # counts the same instructions within 2 %.
 COLD     = $(filter-out $(KERNELS) %/file/csv.o %/file/csv_cell.o %/op_index.o %/op_bucketize.o %/op_reduce.o %/op_join.o %/op_scan.o \
-             %/op_bessel.o %/op_gamma.o %/op_special.o %/op_fourier.o,$(filter $(foreach d,lua file nn/layer autodiff/op/op \
+             %/op_bessel.o %/op_gamma.o %/op_special.o %/op_fourier.o,$(filter $(foreach d,lua file nn/layer nn/moment autodiff/op/op \
              autodiff/vmap infer/estimator smc/kalman distribution/vector distribution/real distribution/bijector \
              distribution/divergence distribution/composite distribution/gaussian distribution/label distribution/atom,\
              $(BUILD)/obj/$(d)/% $(BUILD)/obj/$(d)_%) %/replay/copy.o %/replay/interned.o \
              %/replay/plan.o %/replay/repeat.o %/replay/roll.o %/lapack/linalg.o %/nn/layer.o %/op_odeint.o %/op_sde.o \
-             %/image/conv.o %/sites/gaussian_sites.o,$(LIB_OBJ)))
+             %/image/conv.o %/image/conv_inner.o %/sites/gaussian_sites.o,$(LIB_OBJ)))
 $(filter-out $(WRITTEN),$(COLD)): CFLAGS += -Os
 
 # What stack unwinders read is a tenth of the library and stands only where errors of a Lua compiled as C++ pass through.

@@ -135,6 +135,75 @@ static void adjoints(C *c, int64_t n, int64_t side, int64_t channels, int64_t ke
   pn_scope_close(c, mark);
 }
 
+/* Places of a kernel that lie in the image, one by one. */
+static double by_loops(const double *x, const double *w, const pn_conv2d_options *o, const int64_t *of, int64_t ci,
+                       int64_t co, const int64_t *side, const int64_t *kernel) {
+  int64_t group = of[1] / co;
+  double sum = 0;
+  for (int64_t k = 0; k < ci; k++)
+    for (int64_t i = 0; i < kernel[0]; i++)
+      for (int64_t j = 0; j < kernel[1]; j++) {
+        int64_t row = of[2] * o->stride[0] + i * o->dilation[0] - o->padding[0];
+        int64_t column = of[3] * o->stride[1] + j * o->dilation[1] - o->padding[1];
+        if (row < 0 || row >= side[0] || column < 0 || column >= side[1]) continue;
+        int64_t image = of[0] * o->groups + group;
+        sum += x[((image * ci + k) * side[0] + row) * side[1] + column] *
+               w[((of[1] * ci + k) * kernel[0] + i) * kernel[1] + j];
+      }
+  return sum;
+}
+
+/* Many channels, whose images are turned: batches that are several tiles and parts of one, gaps, edges and groups. */
+static void channels(C *c, pn_dtype dtype, double tolerance) {
+  static const struct {
+    int64_t n, ci, co, side[2], kernel[2];
+    pn_conv2d_options o;
+  } of[] = {
+      {7, 9, 5, {7, 9}, {3, 2}, {{1, 1}, {0, 0}, {1, 1}, 1, {0}}},
+      {5, 8, 3, {9, 8}, {3, 3}, {{2, 3}, {1, 2}, {1, 1}, 2, {0}}},
+      {3, 11, 4, {8, 9}, {2, 3}, {{1, 2}, {2, 3}, {3, 2}, 2, {0}}},
+      {70, 13, 6, {12, 5}, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 1, {0}}},  /* several images a tile */
+      {2, 130, 3, {20, 15}, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, {0}}}, /* several tiles an image */
+  };
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    size_t mark = pn_scope_open(c);
+    pn_conv2d_options o = of[i].o;
+    T *x = pn_cast(c, pn_randn(c, NULL, PN_FLOAT64, SHAPE(of[i].n, o.groups * of[i].ci, of[i].side[0], of[i].side[1])),
+                   dtype);
+    T *w = pn_cast(
+        c, pn_randn(c, NULL, PN_FLOAT64, SHAPE(o.groups * of[i].co, of[i].ci, of[i].kernel[0], of[i].kernel[1])),
+        dtype);
+    T *y = pn_conv2d(c, x = pn_param(c, x), w = pn_param(c, w), &o), *in[] = {x, w}, *g[2], *a[4] = {x, w, y};
+    a[3] = pn_cast(c, pn_randn(c, NULL, PN_FLOAT64, 4, pn_tensor_shape(y)), dtype);
+    CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_mul(c, y, a[3]), PN_ALL, 0), 2, in, 0, g), PN_OK);
+    double *v[4], worst = 0, sums[3] = {0};
+    for (int k = 0; k < 4; k++) {
+      int64_t n = pn_tensor_numel(a[k]);
+      v[k] = malloc((size_t)n * sizeof *v[k]);
+      CHECK_STATUS(c, pn_tensor_copy_out(c, pn_cast(c, a[k], PN_FLOAT64), v[k], n), PN_OK);
+    }
+    const int64_t *shape = pn_tensor_shape(y);
+    for (int64_t k = 0; k < pn_tensor_numel(y); k++) {
+      int64_t at[4], rest = k;
+      for (int m = 3; m >= 0; rest /= shape[m--]) at[m] = rest % shape[m];
+      double want = by_loops(v[0], v[1], &o, at, of[i].ci, of[i].co, of[i].side, of[i].kernel);
+      worst = fmax(worst, fabs(v[2][k] - want));
+      sums[0] += want * v[3][k];
+    }
+    for (int k = 0; k < 2; k++) /* linear in either */
+      pn_tensor_item(
+          c,
+          pn_cast(c, pn_sum(c, pn_mul(c, pn_cast(c, in[k], PN_FLOAT64), pn_cast(c, g[k], PN_FLOAT64)), PN_ALL, 0),
+                  PN_FLOAT64),
+          &sums[1 + k]);
+    CHECK_NEAR(worst, 0, tolerance);
+    CHECK_NEAR(sums[1], sums[0], 100 * tolerance);
+    CHECK_NEAR(sums[2], sums[0], 100 * tolerance);
+    for (int k = 0; k < 4; k++) free(v[k]);
+    pn_scope_close(c, mark);
+  }
+}
+
 /* Samples do not influence each other, and the number of threads nothing. */
 static void batches(void) {
   double one[64], many[64];
@@ -216,7 +285,7 @@ static void errors(C *c) {
 static bool work(C *c, const void *data) {
   (void)data;
   const int64_t k[] = {2, 2};
-  T *x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(2, 2, 6, 6)), *w = pn_randn(c, NULL, PN_FLOAT64, SHAPE(2, 2, 3, 3));
+  T *x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(2, 8, 6, 6)), *w = pn_randn(c, NULL, PN_FLOAT64, SHAPE(8, 8, 3, 3));
   if (!x || !(x = pn_param(c, x)) || !w || !(w = pn_param(c, w))) return false;
   T *y = pn_max_pool2d(c, pn_conv2d(c, x, w, NULL), k, NULL, NULL);
   y = pn_avg_pool2d(c, pn_conv_transpose2d(c, y, w, NULL), k, NULL, NULL, 1);
@@ -234,6 +303,9 @@ int main(void) {
   adjoints(c, 3, 10, 2, 4);
   adjoints(c, 2, 150, 16, 3); /* several tiles */
   adjoints(c, 40, 17, 4, 1);  /* several shards */
+  adjoints(c, 40, 11, 9, 3);  /* channels innermost */
+  channels(c, PN_FLOAT64, 1e-11);
+  channels(c, PN_FLOAT32, 2e-4);
   empty(c);
   errors(c);
   CHECK_INT(pn_context_objects(c), 0);

@@ -120,6 +120,46 @@ static void fixed_point(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
+/* Mean and variance at once are the two by themselves, to the bit, and so are their gradients, with a graph of their own
+ * and without; operands of several blocks, some that repeat or have gaps. */
+static void together(pn_context *c, pn_dtype dtype, double allowed) {
+  enum { N = 700 };
+  size_t mark = pn_scope_open(c);
+  double a[N], b[N], weight[2 * N], worst = 0, least = 0;
+  for (int i = 0; i < N; i++) {
+    a[i] = 6 * sin(1.7 * i);
+    b[i] = i % 50 == 7 ? 0 : 0.01 + 2 * fabs(cos(0.3 * i));
+    weight[i] = 1 + cos(2.3 * i);
+    weight[N + i] = sin(0.9 * i) - 0.5;
+  }
+  const int64_t n = N, two[] = {2, N};
+  pn_tensor *in[] = {pn_param(c, pn_cast(c, pn_from_data(c, PN_FLOAT64, 1, &n, a), dtype)),
+                     pn_param(c, pn_cast(c, pn_from_data(c, PN_FLOAT64, 1, &n, b), dtype))};
+  pn_tensor *w = pn_cast(c, pn_from_data(c, PN_FLOAT64, 2, two, weight), dtype), *g[3][2];
+  pn_tensor *both = pni_apply2(c, &pni_nn_op_relu_moments, in[0], in[1], NULL);
+  pn_tensor *each[] = {pni_apply2(c, &pni_nn_op_relu_mean, in[0], in[1], NULL),
+                       pni_apply2(c, &pni_nn_op_relu_variance, in[0], in[1], NULL)};
+  pn_tensor *apart = pn_stack(c, 2, each, 0);
+  pn_tensor *sum = pn_sum(c, pn_mul(c, both, w), PN_ALL, 0), *other = pn_sum(c, pn_mul(c, apart, w), PN_ALL, 0);
+  CHECK_STATUS(c, pn_grad(c, sum, 2, in, 1, g[0]), PN_OK); /* (kept: a graph) */
+  CHECK_STATUS(c, pn_grad(c, sum, 2, in, 0, g[1]), PN_OK);
+  CHECK_STATUS(c, pn_grad(c, other, 2, in, 0, g[2]), PN_OK);
+  CHECK(number(c, pn_max(c, pn_abs(c, pn_sub(c, both, apart)), PN_ALL, 0)) == 0);
+  for (int k = 0; k < 2; k++)
+    for (int m = 0; m < 2; m++)
+      worst = fmax(worst, number(c, pn_max(c, pn_abs(c, pn_sub(c, g[m][k], g[2][k])), PN_ALL, 0)));
+  CHECK_NEAR(worst, 0, allowed);
+  pn_tensor *odd = pn_slice(c, in[0], 0, N - 1, N / 2, -2), *one = pn_slice(c, in[1], 0, 3, 1, 1);
+  pn_tensor *copy = pn_contiguous(c, odd), *same = pn_contiguous(c, pn_broadcast_to(c, one, 1, (int64_t[]){N / 2}));
+  for (int k = 0; k < 2; k++) {
+    const pni_op *op = k ? &pni_nn_op_relu_variance : &pni_nn_op_relu_mean;
+    pn_tensor *d = pn_sub(c, pni_apply2(c, op, odd, one, NULL), pni_apply2(c, op, copy, same, NULL));
+    least = fmax(least, number(c, pn_max(c, pn_abs(c, d), PN_ALL, 0)));
+  }
+  CHECK(least == 0);
+  pn_scope_close(c, mark);
+}
+
 /* ---- activations ---- */
 
 typedef double (*curve)(double x, double a);
@@ -228,6 +268,8 @@ int main(void) {
     ends(c, &functions[i], sure[i]);
   }
   fixed_point(c);
+  together(c, PN_FLOAT64, 1e-14);
+  together(c, PN_FLOAT32, 1e-6);
   matched(c);
   gated(c);
   pn_context_close(c);

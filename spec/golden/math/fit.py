@@ -236,4 +236,17 @@ def gap_near(t):
 
 emit("POLY_GAP", "(x + 3) (1 - I_1(x) / I_0(x)) in x / (x + 3) - 5/13, 0 <= x <= 10", precise(gap_near), -half, half, 36)
 emit("POLY_GAP_FAR", "x (1 - I_1(x) / I_0(x)) in 1 / x, x >= 10", near(precise(lambda u: bessel_gap(1 / u) / u), mpf(1) / 2), 0, mpf(1) / 10, 22)
+
+
+def mills(s):
+    return sqrt(pi / 2) * exp(s * s / 2) * erfc(s / sqrt(mpf(2)))
+
+
+def in_ratio(f):
+    return lambda t: f(8 / (t + 1) - 4)
+
+
+edge = mpf(8) / mpf("18.5") - 1
+emit("POLY_RECTIFIED_F32", "(s + 4)^2 (1 - s m(s)) in t = 8 / (s + 4) - 1, m Mills' ratio, 0 <= s <= 14.5", in_ratio(lambda s: (s + 4) ** 2 * (1 - s * mills(s))), edge, 1, 10)
+emit("POLY_RECTIFIED_SQUARE_F32", "(s + 4)^3 ((1 + s^2) m(s) - s) in the same", in_ratio(lambda s: (s + 4) ** 3 * ((1 + s * s) * mills(s) - s)), edge, 1, 11)
 print("/* clang-format on */\n\n#endif")

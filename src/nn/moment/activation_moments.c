@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 #include "activation_moments.h"
 
 typedef pn_tensor T;
@@ -29,11 +30,19 @@ static void slope_moments(C *c, const pni_moment_rule *r, T *slope, T *mean, T *
   out[1] = slope ? pn_mul(c, pn_square(c, rest(c, slope)), v) : v;
 }
 
+/* Both of max(x, 0). */
+static void relu_moments(C *c, T *m, T *v, T *out[2]) {
+  bool alike = m && v && m->dtype == v->dtype && m->ndim == v->ndim && m->ndim < PN_MAX_DIMS &&
+               memcmp(m->shape, v->shape, (size_t)m->ndim * sizeof *m->shape) == 0;
+  T *both = alike ? pni_apply2(c, &pni_nn_op_relu_moments, m, v, NULL) : NULL;
+  out[0] = alike ? pn_select(c, both, 0, 0) : relu_mean(c, m, v);
+  out[1] = alike ? pn_select(c, both, 0, 1) : relu_variance(c, m, v);
+}
+
 /* Moment matching of h = slope x + (1 - slope) max(x, 0), cov(x, max(x, 0)) = v Phi(t) (Stein): the variance is
  *   slope^2 v + (1 - slope)^2 var max(x, 0) + 2 slope (1 - slope) v Phi(t) */
 static void match_leaky(C *c, T *slope, T *m, T *v, T *out[2]) {
-  out[0] = relu_mean(c, m, v);
-  out[1] = relu_variance(c, m, v);
+  relu_moments(c, m, v, out);
   if (!slope) return;
   T *left = rest(c, slope), *sure = v ? pn_eq(c, v, number(c, v, 0)) : NULL;
   T *sigma = pn_sqrt(c, pn_where(c, sure, number(c, v, 1), v)), *above = pn_ndtr(c, pn_div(c, m, sigma));

@@ -157,10 +157,7 @@ static void image(void *data, int64_t begin, int64_t end) {
       p.c = j->pointwise ? x + (t.first * j->plane + place_of(j, &t)) * j->size : columns_at(j, begin);
       p.ldc = j->pointwise ? j->plane : p.n;
       multiply(j, &p);
-      if (j->place)
-        j->f->put_back(j->place, j->places, g->ci, j->plane, p.c, x);
-      else if (!j->pointwise)
-        j->f->scatter(g, &t, p.c, x);
+      if (!j->pointwise) j->f->scatter(g, &t, p.c, x);
     }
   }
 }
@@ -240,18 +237,21 @@ static bool nothing(pn_context *c, const pni_conv *g, const pn_tensor *out) {
 
 pn_status pni_conv_forward(pn_context *c, const pni_conv *g, const pn_tensor *x, const pn_tensor *w, pn_tensor *y) {
   if (nothing(c, g, y)) return c->status;
+  if (pni_conv_turns(g)) return pni_conv_turned(c, g, PNI_CONV_FORWARD, x, w, y);
   job j = job_of(c, g, x, w, y);
   return run(c, &j, g->n * g->groups, forward);
 }
 
 pn_status pni_conv_image(pn_context *c, const pni_conv *g, const pn_tensor *y, const pn_tensor *w, pn_tensor *x) {
   if (nothing(c, g, x)) return c->status;
+  if (pni_conv_turns(g)) return pni_conv_turned(c, g, PNI_CONV_IMAGE, x, w, y);
   job j = job_of(c, g, x, w, y);
   return run(c, &j, g->n * g->groups, image);
 }
 
 pn_status pni_conv_weight(pn_context *c, const pni_conv *g, const pn_tensor *x, const pn_tensor *y, pn_tensor *w) {
   if (nothing(c, g, w)) return c->status;
+  if (pni_conv_turns(g)) return pni_conv_turned(c, g, PNI_CONV_WEIGHT, x, w, y);
   job j = job_of(c, g, x, w, y);
   return run(c, &j, g->n, weight);
 }

@@ -43,15 +43,46 @@ typedef struct pni_conv_kernels {
   void (*patches)(const pni_conv *g, const pni_conv_tile *t, const void *x, void *col);
   /* Adds col to the places it came from. */
   void (*scatter)(const pni_conv *g, const pni_conv_tile *t, const void *col, void *x);
-  /* The same of a whole result by the places of one channel's n elements (-1: beyond the image), plane apart in x. */
+  /* Patches of a whole result by the places of one channel's n elements (-1: beyond the image), plane apart in x. */
   void (*gather)(const int32_t *place, int64_t n, int64_t channels, int64_t plane, const void *x, void *col);
-  void (*put_back)(const int32_t *place, int64_t n, int64_t channels, int64_t plane, const void *col, void *x);
   /* c [m, n] = op(a) op(b) + beta c. */
   void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
                int64_t ldb, int beta, void *c, int64_t ldc);
   void (*add)(void *sum, const void *x, int64_t n);
 } pni_conv_kernels;
 extern const pni_conv_kernels pni_conv_kernels_f64, pni_conv_kernels_f32;
+
+/* ---- conv_inner.c: the same of images that are turned so that their channels lie innermost, where a patch is a few
+ * long runs, by tiles of several images where these are small ---- */
+
+enum { PNI_CONV_FORWARD, PNI_CONV_IMAGE, PNI_CONV_WEIGHT };
+/* Whether that is faster: channels are many, and rows of patches short or with gaps. */
+bool pni_conv_turns(const pni_conv *g);
+/* y, x or w from the other two. */
+pn_status pni_conv_turned(pn_context *c, const pni_conv *g, int what, const pn_tensor *x, const pn_tensor *w,
+                          const pn_tensor *y);
+
+/* Numbers behind an array of patches or images that the kernels may touch. */
+enum { PNI_CONV_SLACK = 4 };
+
+/* One element type's kernels, for images of one group with their channels innermost: patches [places, depth] have a row
+ * for each place of a result, of kernel rows, kernel columns and channels in turn. */
+typedef struct pni_conv_inner_kernels {
+  /* Patches of places first .. last - 1 of images in a row. Up to PNI_CONV_SLACK numbers behind x are read, and behind
+   * col are written. */
+  void (*patches)(const pni_conv *g, int64_t first, int64_t last, const void *x, void *col);
+  /* Adds patches to the places they came from. */
+  void (*scatter)(const pni_conv *g, int64_t first, int64_t last, const void *col, void *x);
+  /* to [columns, rows] = from [rows, columns] turned, rows of both so far apart. */
+  void (*turn)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to, int64_t to_row);
+  /* c [m, n] = op(a) op(b) + beta c. */
+  void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
+               int64_t ldb, int beta, void *c, int64_t ldc);
+  /* c [m, n] = a [m, k] times what pni_gemm_pack has packed. */
+  void (*packed)(int64_t m, int64_t n, int64_t k, const void *a, const void *packed, void *c);
+  void (*add)(void *sum, const void *x, int64_t n);
+} pni_conv_inner_kernels;
+extern const pni_conv_inner_kernels pni_conv_inner_kernels_f64, pni_conv_inner_kernels_f32;
 
 /* Output places q0 <= q < q1 whose image place start + stride q lies in [0, size). */
 static inline void pni_conv_inside(int64_t start, int64_t stride, int64_t size, int64_t count, int64_t *q0,

@@ -69,15 +69,6 @@ static void gather(const int32_t *place, int64_t n, int64_t channels, int64_t pl
   for (int64_t channel = 0; channel < channels; channel++) channel_at(place, n, x + channel * plane, col + channel * n);
 }
 
-/* The elements are added in the order of `scatter`. */
-static void put_back(const int32_t *place, int64_t n, int64_t channels, int64_t plane, const void *col_, void *x_) {
-  const REAL *col = col_;
-  REAL *x = x_;
-  for (int64_t channel = 0; channel < channels; channel++, x += plane, col += n)
-    for (int64_t k = 0; k < n; k++)
-      if (place[k] >= 0) x[place[k]] += col[k];
-}
-
 static void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
                  int64_t ldb, int beta, void *c, int64_t ldc) {
   unsigned before = FLUSH();
@@ -92,4 +83,4 @@ static void add(void *sum_, const void *x_, int64_t n) {
   for (int64_t i = 0; i < n; i++) sum[i] += x[i];
 }
 
-const pni_conv_kernels TYPED(pni_conv_kernels) = {patches, scatter, gather, put_back, gemm, add};
+const pni_conv_kernels TYPED(pni_conv_kernels) = {patches, scatter, gather, gemm, add};
