@@ -143,7 +143,8 @@ COLD     = $(filter-out $(KERNELS) %/file/csv.o %/file/csv_cell.o %/op_index.o %
              distribution/divergence distribution/composite distribution/gaussian distribution/label distribution/atom,\
              $(BUILD)/obj/$(d)/% $(BUILD)/obj/$(d)_%) %/replay/copy.o %/replay/interned.o \
              %/replay/plan.o %/replay/repeat.o %/replay/roll.o %/lapack/linalg.o %/nn/layer.o %/op_odeint.o %/op_sde.o \
-             %/image/conv.o %/image/conv_inner.o %/sites/gaussian_sites.o,$(LIB_OBJ)))
+             %/image/conv.o %/image/conv_inner.o %/sites/gaussian_sites.o %/op_pareto_smooth.o \
+             %/transport/transport.o %/smc/trace.o,$(LIB_OBJ)))
 $(filter-out $(WRITTEN),$(COLD)): CFLAGS += -Os
 
 # What stack unwinders read is a tenth of the library and stands only where errors of a Lua compiled as C++ pass through.
