@@ -430,8 +430,8 @@ active.core_set(x, 1, {labelled = pn.ones{2, 3}})
   -> core_set: labelled must be float64 features, 2 a row, as x is, got float64, 3
 active.returns(k) -> returns: rewards must be floats [..., T], got int64 [4]
 active.returns(pn.ones{}) -> returns: rewards must be floats [..., T], got float64 []
-active.returns(v, {gamma = 1.5}) -> returns: gamma must lie between 0 and 1, got 1.5
-active.returns(v, {gamma = -0.5}) -> returns: gamma must lie between 0 and 1, got -0.5
+active.returns(v, {gamma = 1.5}) -> returns: gamma must lie in 0 to 1, got 1.5
+active.returns(v, {gamma = -0.5}) -> returns: gamma must lie in 0 to 1, got -0.5
 active.returns(v, {gamma = 0})
 active.returns(v, {gamma = 1})
 active.policy_loss(v, x) -> policy_loss: returns must have the shape of log_prob, [4], got [4, 2]

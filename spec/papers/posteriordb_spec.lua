@@ -12,10 +12,15 @@ describe("the claim of posteriordb/", function()
     local data, cost = entry.arguments(entry.generate()), {}
     for _, way in ipairs { { "low_rank", "fisher", "overlapping" }, { "diagonal", "stan", "stan" },
       { "low_rank", "stan", "overlapping" } } do
-      local r = { metric = way[1], estimator = way[2], schedule = way[3], asked = "80", draws = 150, seed = 1 }
-      s.run(entry, data, r)
-      assert(r.gradients > r.leapfrogs and r.divergences == 0)
-      cost[#cost + 1] = s.cost(r)
+      local each = {} -- the median of three seeds: one in 150 draws is far away
+      for seed = 1, 3 do
+        local r = { metric = way[1], estimator = way[2], schedule = way[3], asked = "80", draws = 150, seed = seed }
+        s.run(entry, data, r)
+        assert(r.gradients > r.leapfrogs and r.divergences == 0)
+        each[seed] = s.cost(r)
+      end
+      table.sort(each)
+      cost[#cost + 1] = each[2]
     end
     assert(cost[1] < 0.3 * cost[2] and cost[1] < 0.8 * cost[3], table.concat(cost, ", "))
     -- a cell: the median of the seeds, what is marked, divergences of all

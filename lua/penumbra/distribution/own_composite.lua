@@ -164,7 +164,7 @@ function composite.mixture(labels, components)
   if #components == 1 and (not own.is(components[1]) or components[1].independent_rank > 0) then
     core.error "mixture: components of a script along a batch axis come before independent: give a list"
   end
-  local list = { table.unpack(split(labels, components, n)) }
+  local list = { table.unpack((split(labels, components, n))) }
   if #list ~= n then
     core.error(("mixture: there must be %d components, as there are weights, got %d"):format(n, #list))
   end
