@@ -340,6 +340,34 @@ SWEEPS(float, f32, uint32_t, 24, -149, FLT_MAX)
 PLACES(double, f64)
 PLACES(float, f32)
 
+/* ---- exp leaves its ends out where a block has no element there, and gives the same bits ---- */
+
+#define BLOCKS(T, suffix, low, high)                                                                                   \
+  static void blocks_##suffix(int level) {                                                                             \
+    enum { N = 6 * 256 + 5 * PNI_VECTOR_GROUP };                                                                       \
+    static T x[N], near[N], far[N];                                                                                    \
+    const T ends[] = {(T)low, (T)(low - 0.5), (T)(high + 2), -INFINITY, INFINITY, PAYLOAD(T)};                         \
+    uint64_t state = 11;                                                                                               \
+    for (int i = 0; i < N; i++) x[i] = (T)(low + (high - low) * ((double)(step(&state) >> 11) * 0x1p-53));             \
+    x[1] = (T)(0.999 * low), x[N - 2] = (T)(0.999 * high);                                                             \
+    pni_vector_at(level)->suffix[PNI_VECTOR_exp](x, near, N / PNI_VECTOR_GROUP);                                       \
+    for (int i = 0; i < N; i++) CHECK(ulp_error((wide)near[i], expl((wide)x[i]), DIGITS(T), LEAST(T), MOST(T)) <= 1);  \
+    for (int i = 0; i < N; i += 37) x[i] = ends[i / 256 % 6];                                                          \
+    pni_vector_at(level)->suffix[PNI_VECTOR_exp](x, far, N / PNI_VECTOR_GROUP);                                        \
+    for (int i = 0; i < N; i++)                                                                                        \
+      if (i % 37)                                                                                                      \
+        CHECK(memcmp(&far[i], &near[i], sizeof(T)) == 0);                                                              \
+      else                                                                                                             \
+        CHECK(ulp_error((wide)far[i], expl((wide)x[i]), DIGITS(T), LEAST(T), MOST(T)) <= 1);                           \
+  }
+#define DIGITS(T) (sizeof(T) == sizeof(double) ? 53 : 24)
+#define LEAST(T)  (sizeof(T) == sizeof(double) ? -1074 : -149)
+#define MOST(T)   (sizeof(T) == sizeof(double) ? (wide)DBL_MAX : (wide)FLT_MAX)
+/* a NaN whose lowest bits are not 0 */
+#define PAYLOAD(T) (sizeof(T) == sizeof(double) ? (T)nan("0x155") : (T)nanf("0x155"))
+BLOCKS(double, f64, -708, 708)
+BLOCKS(float, f32, -87, 87)
+
 /* ---- signs of zero, which no distance sees, and exact values ---- */
 
 static void zeros(void) {
@@ -384,6 +412,10 @@ int main(int argc, char **argv) {
     }
     places_f64(&rows[i]);
     places_f32(&rows[i]);
+  }
+  for (int level = 0; level <= pni_cpu_level(); level++) {
+    blocks_f64(level);
+    blocks_f32(level);
   }
   zeros();
   CHECK_DONE();
