@@ -120,8 +120,8 @@ static void fixed_point(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
-/* Mean and variance at once are the two by themselves, to the bit, and so are their gradients, with a graph of their own
- * and without; operands of several blocks, some that repeat or have gaps. */
+/* Mean and variance at once are the two by themselves, to the bit, and so are their gradients, with a graph of their
+ * own and without; operands of several blocks, some that repeat or have gaps. */
 static void together(pn_context *c, pn_dtype dtype, double allowed) {
   enum { N = 700 };
   size_t mark = pn_scope_open(c);
