@@ -205,18 +205,22 @@ static void channels(C *c, pn_dtype dtype, double tolerance) {
 }
 
 /* Samples do not influence each other, and the number of threads nothing. */
-static void batches(void) {
-  double one[64], many[64];
+static void batches(int64_t channels, int64_t side) {
+  double one[128], many[128];
   for (int threads = 1; threads <= 3; threads += 2) {
     C *c = pn_context_new(&(pn_context_config){.seed = 9, .threads = threads});
     size_t mark = pn_scope_open(c);
-    T *x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(40, 3, 20, 20)), *w = pn_randn(c, NULL, PN_FLOAT64, SHAPE(8, 3, 5, 5));
+    T *x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(40, channels, side, side));
+    T *w = pn_randn(c, NULL, PN_FLOAT64, SHAPE(8, channels, 5, 5));
     T *y = pn_conv2d(c, x, w, NULL), *alone = pn_conv2d(c, pn_slice(c, x, 0, 37, 1, 1), w, NULL);
     double d = NAN;
     pn_tensor_item(c, pn_max(c, pn_abs(c, pn_sub(c, alone, pn_slice(c, y, 0, 37, 1, 1))), PN_ALL, 0), &d);
     CHECK_NEAR(d, 0, 1e-12);
-    T *g = pn_reshape(c, pn_conv2d_weight(c, x, y, 5, 5, NULL), SHAPE(600));
-    CHECK_STATUS(c, pn_tensor_copy_out(c, pn_slice(c, g, 0, 100, 64, 1), threads == 1 ? one : many, 64), PN_OK);
+    T *g[] = {pn_conv2d_weight(c, x, y, 5, 5, NULL), pn_conv_transpose2d(c, y, w, NULL)};
+    for (int k = 0; k < 2; k++) {
+      T *some = pn_slice(c, pn_reshape(c, g[k], SHAPE(pn_tensor_numel(g[k]))), 0, 100, 64, 1);
+      CHECK_STATUS(c, pn_tensor_copy_out(c, some, (threads == 1 ? one : many) + 64 * k, 64), PN_OK);
+    }
     pn_scope_close(c, mark);
     pn_context_close(c);
   }
@@ -310,7 +314,8 @@ int main(void) {
   errors(c);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
-  batches();
+  batches(3, 20);
+  batches(9, 15);
   sweep("convolutions", work, NULL);
   CHECK_DONE();
 }

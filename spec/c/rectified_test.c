@@ -120,8 +120,8 @@ static void fixed_point(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
-/* Mean and variance at once are the two by themselves, to the bit, and so are their gradients, with a graph of their own
- * and without; operands of several blocks, some that repeat or have gaps. */
+/* Mean and variance at once are the two by themselves, to the bit, and so are their gradients, with a graph of their
+ * own and without; operands of several blocks, some that repeat or have gaps. */
 static void together(pn_context *c, pn_dtype dtype, double allowed) {
   enum { N = 700 };
   size_t mark = pn_scope_open(c);
@@ -149,6 +149,14 @@ static void together(pn_context *c, pn_dtype dtype, double allowed) {
     for (int m = 0; m < 2; m++)
       worst = fmax(worst, number(c, pn_max(c, pn_abs(c, pn_sub(c, g[m][k], g[2][k])), PN_ALL, 0)));
   CHECK_NEAR(worst, 0, allowed);
+  pn_tensor *wide[] = {pn_param(c, pn_cast(c, in[0], PN_FLOAT64)), pn_param(c, pn_cast(c, in[1], PN_FLOAT64))};
+  both = pn_mul(c, pni_apply2(c, &pni_nn_op_relu_moments, wide[0], wide[1], NULL), pn_cast(c, w, PN_FLOAT64));
+  CHECK_STATUS(c, pn_grad(c, pn_sum(c, both, PN_ALL, 0), 2, wide, 0, g[0]), PN_OK);
+  for (int k = 0; k < 2; k++) { /* beside float64, by |x| + 1 */
+    pn_tensor *d = pn_abs(c, pn_sub(c, pn_cast(c, g[2][k], PN_FLOAT64), g[0][k]));
+    d = pn_div(c, d, pn_add(c, pn_abs(c, g[0][k]), pn_scalar(c, PN_FLOAT64, 1)));
+    CHECK_NEAR(number(c, pn_max(c, d, PN_ALL, 0)), 0, 2 * allowed);
+  }
   pn_tensor *odd = pn_slice(c, in[0], 0, N - 1, N / 2, -2), *one = pn_slice(c, in[1], 0, 3, 1, 1);
   pn_tensor *copy = pn_contiguous(c, odd), *same = pn_contiguous(c, pn_broadcast_to(c, one, 1, (int64_t[]){N / 2}));
   for (int k = 0; k < 2; k++) {

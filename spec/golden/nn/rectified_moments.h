@@ -1,4 +1,4 @@
-/* rectified_moments.h: made by rectified_moments.py. */
+/* rectified_moments.h: made by rectified_moments.py; relu_moments gives relu_mean and relu_variance. */
 static const struct {
   double mean, variance, relu_mean, relu_variance, exp_below[3], elu_variance[2];
 } golden_rectified[] = {

@@ -5,7 +5,7 @@
 
 /* Patches of one tile take about this many elements, where that is LEAST places or more; weights are summed over at
  * most SHARDS partial sums. A product of PRODUCT multiplications takes some milliseconds. */
-enum { TILE = 1 << 17, LEAST = 16, SHARDS = 16, PRODUCT = 1 << 26 };
+enum { TILE = 1 << 15, LEAST = 16, SHARDS = 16, PRODUCT = 1 << 26 };
 
 typedef struct {
   pn_context *c;

@@ -26,8 +26,8 @@ static inline void add_to(REAL *sum, const REAL *x, int64_t n) {
   for (; k < n; k++) sum[k] += x[k];
 }
 
-/* Calls of TAKE(at, of, n): n numbers of an image from `at` on are those of a patch from `of` on; and LEAVE(of, n) of what
- * lies beyond its edges. Numbers of a patch go upwards. */
+/* Calls of TAKE(at, of, n): n numbers of an image from `at` on are those of a patch from `of` on; and LEAVE(of, n) of
+ * what lies beyond its edges. Numbers of a patch go upwards. */
 #define EACH_PATCH(TAKE, LEAVE)                                                                                        \
   int64_t h = g->image[0], w = g->image[1], ci = g->ci, columns = g->kernel[1], d = g->dilation[1];                    \
   int64_t area = g->out[0] * g->out[1], depth = g->kernel[0] * columns * ci, image = first / area * h * w;             \
