@@ -138,4 +138,42 @@ describe("short rows", function()
       end
     end)
   end
+
+  it("longer than a vector have their extremes wherever these stand, and NaN with one", function()
+    pn.seed(8)
+    for _, dtype in ipairs{"float64", "float32"} do
+      for _, n in ipairs{65, 96, 97, 131} do
+        local rows, places = pn.rand({n, n}):to(dtype), pn.arange(n):to(dtype)
+        for _, top in ipairs{2, 0 / 0} do
+          local x = pn.where(pn.eye(n):gt(0), pn.tensor(top, {dtype = dtype}), rows) -- row i: at place i
+          if top == top then
+            same(x:max(-1), places * 0 + top)
+            same((-x):min(-1), places * 0 - top)
+            close(x:softmax(-1):diagonal(), pn.exp(places * 0 + top) / x:exp():sum(-1),
+              dtype == "float64" and 1e-14 or 1e-6)
+          else
+            for _, y in ipairs{x:max(-1), x:min(-1), x:logsumexp(-1), x:softmax(-1):sum(-1)} do
+              assert.are_equal(n, y:isnan():to "int64":sum():item())
+            end
+          end
+        end
+      end
+    end
+  end)
+
+  it("that are many and wide add up by columns as a product with ones does", function()
+    pn.seed(9)
+    for _, dtype in ipairs{"float64", "float32"} do
+      for _, shape in ipairs{{150, 1100}, {131, 2049}, {200, 300}, {1000, 130}, {70, 512}} do
+        local x, threads = pn.randn(shape):to(dtype), pn.threads()
+        pn.threads(1)
+        local sums = x:sum(1)
+        pn.threads(threads)
+        close(sums, pn.ones({1, shape[1]}, {dtype = dtype}):matmul(x):squeeze(1), dtype == "float64" and 1e-12 or 1e-4)
+        pn.threads(3)
+        same(x:sum(1), sums)
+        pn.threads(threads)
+      end
+    end
+  end)
 end)
