@@ -319,6 +319,26 @@ static void directions(void) {
   free(room);
 }
 
+/* Velocities of a dense metric are its rows times momenta: orders by strips, with a rest, and by BLAS. */
+static void dense_product(void) {
+  static const int orders[] = {1, 2, 7, 8, 9, 19, 32, 33, 40};
+  for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
+    int n = orders[o];
+    pni_metric m;
+    double p[40], v[40], *room = calloc((size_t)pni_metric_room(n, PN_METRIC_DENSE), sizeof *room);
+    pni_metric_start(&m, n, PN_METRIC_DENSE, room);
+    for (int i = 0; i < n * n; i++) m.inverse[i] = cos(1 + i / n * (i % n)) + 0.1 * (i / n + i % n);
+    for (int i = 0; i < n; i++) p[i] = sin(1 + i) * (i % 3 + 1);
+    pni_metric_velocity(&m, p, v);
+    for (int i = 0; i < n; i++) {
+      long double sum = 0;
+      for (int j = 0; j < n; j++) sum += (long double)m.inverse[i * n + j] * p[j];
+      CHECK(fabs(v[i] - (double)sum) < 1e-12);
+    }
+    free(room);
+  }
+}
+
 /* What a low-rank estimate finds, by plain loops: with rows y of two thirds of the last 256 draws, in units of the
  * scale, and z of their scores, A = sum y y^T / count + ridge and B likewise have u^T A u = l^2 u^T B u for each
  * direction u of stretch l; without scores A u = l u. In all coordinates and in the span of few rows. */
@@ -505,6 +525,7 @@ int main(void) {
   far_out();
   momenta();
   directions();
+  dense_product();
   for (int n = 1; n <= 6; n++)
     for (int draws = n > 2 ? n - 1 : 2; draws <= n + 4; draws++) dense_by_loops(n, draws);
   dense_by_loops(5, 40);

@@ -5,6 +5,7 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
+#include "../../base/processor.h"
 #include "mass_matrix.h"
 
 enum { MOST_DIRECTIONS = 64 };
@@ -62,8 +63,27 @@ static void stretch(const pni_metric *m, double power, double *x) {
   cblas_dgemv(CblasRowMajor, CblasTrans, (int)m->rank, (int)m->n, 1, m->direction, (int)m->n, part, 1, 1, x, 1);
 }
 
+enum { STRIP = 8, FEW = 32 };
+
+/* Elements at .. at + width - 1 of A x for a symmetric A [n, n]. */
+static inline void strip(int64_t n, const double *a, const double *x, double *out, int64_t at, const int width) {
+  double sum[STRIP] = {0};
+  for (int64_t j = 0; j < n; j++) PNI_UNROLL
+  for (int i = 0; i < width; i++) sum[i] += x[j] * a[j * n + at + i];
+  for (int i = 0; i < width; i++) out[at + i] = sum[i];
+}
+
+/* out = A x for a small A, where a call of BLAS takes longer than its work; in one order on every processor. */
+static void small_product(int64_t n, const double *a, const double *x, double *out) {
+  int64_t i = 0;
+  for (; i + STRIP <= n; i += STRIP) strip(n, a, x, out, i, STRIP);
+  for (; i < n; i++) strip(n, a, x, out, i, 1);
+}
+
 void pni_metric_velocity(const pni_metric *m, const double *p, double *out) {
-  if (m->kind == PN_METRIC_DENSE) {
+  if (m->kind == PN_METRIC_DENSE && m->n <= FEW) {
+    small_product(m->n, m->inverse, p, out);
+  } else if (m->kind == PN_METRIC_DENSE) {
     cblas_dsymv(CblasRowMajor, CblasLower, (int)m->n, 1, m->inverse, (int)m->n, p, 1, 0, out, 1);
   } else if (m->kind == PN_METRIC_LOW_RANK && m->rank) {
     scaled(m->n, m->scale, p, m->scratch);
