@@ -362,6 +362,14 @@ describe("a file", function()
       return x:forecast(b, 3, { draws = 4, generator = pn.generator(1) })
     end
     assert.equal(0, largest(forecast(m), forecast(again)))
+    local samples = require("penumbra.models.bnsde.path_objective").samples
+    for k, want in ipairs { 1, 2, 3, 3 } do -- of three that are kept
+      m.kept_count:set(pn.full({}, k))
+      assert.same(m.kept:slice(1, 1, want):totable(), samples(m):totable())
+    end
+    for _, bad in ipairs { 0, -1, math.huge } do
+      assert.matches("forecast: step must be positive", message_of(m.forecast, m, b, 3, { step = bad }))
+    end
     assert.matches("prior_drift", message_of(pn.restore, path))
     for name, bad in pairs { kept_count = pn.full({}, -3), gamma = pn.full({ 2 }, 2), kept = pn.ones { 3, 5 } } do
       local contents, about = pn.load(path)

@@ -200,7 +200,7 @@ describe("islands of an SMC sampler", function()
     for _, levels in ipairs { 3, 5 } do
       local _, _, ladder = still(levels, 0)
       assert.equal(levels, #ladder)
-      local factors, places = FACTORS, {}
+      local factors = FACTORS
       for k, rung in ipairs(ladder) do
         assert.near(k / levels, rung.level, 1e-12)
         if k == 1 then -- before anything is resampled all count alike

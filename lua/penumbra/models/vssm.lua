@@ -22,7 +22,8 @@
 --- posterior     q of the first step: "noise", of e_1, with the divergence in closed form; "state", of z_1, whose prior
 ---               density takes n passes for each layer of the flow
 --- transition    f: "residual", "plain" or "highway"; pn.help "penumbra.models.residual_states"
---- gain          g: "network", "shared" (a parameter for each number, at first softplus(0.5)), or positive numbers; at least `floor` (1e-4)
+--- gain          g: "network", "shared" (a parameter for each number, at first softplus(0.5)), or positive numbers; at
+---               least `floor` (1e-4)
 --- flows, flow_hidden     layers of the flow (4) and its one or two hidden sizes ({16}); flows = 0: z_1 is normal
 --- output        "normal", "bernoulli" (0 or 1) or another of pn.nn.likelihood
 --- mean          of "normal": "network", or "first": the first numbers of z
