@@ -118,6 +118,10 @@ describe("lines of equal height", function()
     local labels = {}
     for k, m in ipairs(marks) do labels[k] = m.label end
     assert.same({ "0.25", "0.5", "0.75" }, labels)
+    for count, several in pairs { [3] = marks, [2] = plot.impulses({ 1, 2 }, { 1, 2 }),
+      [1] = plot.fan({ 1, 2 }, { { 1, 2 }, { 3, 4 } }) } do
+      assert.equal(count + 1, #plot.panel({ several, plot.line({ 1, 2 }, { 1, 2 }) }).marks) -- one after another
+    end
     marks = plot.contours({ { 0, 1 }, { 0, 1 } }, { levels = { 0.25, 0.5 }, colour = "#333333", label = "border",
       x = { 10, 20 }, y = { 5, 6 } })
     assert.equal("border", marks[1].label)

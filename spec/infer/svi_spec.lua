@@ -224,6 +224,22 @@ describe("the gradient of a bound", function()
     end
   end)
 
+  -- log w = log sum_k p(k) N(y; x + 2 k, 1) at the guide's draws of x from its prior; their mean is the evidence.
+  it("has log-weights in which what is enumerated is summed out", function()
+    local m = pn.model(function(m)
+      local x = m:sample("x", dist.normal(0, 1))
+      m:observe("y", dist.normal(x + m:sample("k", dist.bernoulli(0.3), { enumerate = true }) * 2, 1), 1.5)
+    end)
+    local guide = pn.model(function(g) g:sample("x", dist.normal(g:param("l", 0), 1)) end)
+    local function p(v) return math.exp(dist.normal(0, v ^ 0.5):log_prob(1.5):item()) end
+    local evidence = 0.7 * p(2) + 0.3 * math.exp(dist.normal(2, 2 ^ 0.5):log_prob(1.5):item())
+    for _, compile in ipairs { true, false } do
+      local fit = pn.svi(m, guide, { steps = 0, compile = compile })
+      local w = fit:log_weights(1500):exp()
+      assert.near(evidence, w:mean():item(), 6 * w:std():item() / 1500 ^ 0.5)
+    end
+  end)
+
   it("refuses estimators that need a path where there is none", function()
     local m = pn.model(function(m) m:observe("y", dist.normal(m:sample("z", dist.bernoulli(0.3)), 1), 1) end)
     local guide = pn.model(function(g) g:sample("z", dist.bernoulli(g:param("p", 0.5))) end)

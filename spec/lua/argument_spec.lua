@@ -507,6 +507,12 @@ plot.images(pn.ones{1, 2, 2}, {range = {1, 1}}) -> plot.images: range must be {l
 plot.images(pn.ones{1, 2, 2}, {range = {"x", 1}}) -> plot.images: range must be {low, high}
 plot.images(pn.ones{1, 2, 2}, {columns = 0}) -> plot.images: columns must be a whole number from 1 on, got 0
 plot.images(pn.ones{1, 2, 2}, {gap = -1}) -> plot.images: gap must be a whole number from 0 on, got -1
+plot.fan_chart{draws = pn.ones{0, 3}} -> fan_chart: draws must have shape [S, T], got [0, 3]
+plot.fan_chart{draws = v} -> fan_chart: draws must have shape [S, T], got [4]
+plot.fan_chart{draws = pn.ones{1, 3}}
+plot.fan_chart{mean = v} -> fan_chart: variance must be given beside mean
+plot.fan_chart{mean = v, variance = pn.ones{3}} -> fan_chart: variance must have shape [4], got [3]
+plot.fan_chart{draws = x, mean = v} -> fan_chart: either draws or mean and variance must be given
 plot.line({1, 2}, {1}) -> plot.line: y must have 2 values as x has, got 1
 plot.line({1, 2}, {1, 2}, {colour = "#2f6db"}) -> plot.line: colour must be like '#2f6db3', got '#2f6db'
 plot.line({1, 2}, {1, 2}, {colour = "#2f6db3"})

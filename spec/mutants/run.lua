@@ -3,6 +3,7 @@
 ---     lua5.4 spec/mutants/run.lua cover [PART]...       which functions each spec enters, and how long it takes: once
 ---     lua5.4 spec/mutants/run.lua try [--kind random] [--count 50] [--seed 1] [--under /smc/,^lua/penumbra/%w+.lua]
 ---                                     [--part 1/2] [--budget 300]
+---     lua5.4 spec/mutants/run.lua stale                 lines of equivalent.txt that no longer name a fault
 ---     lua5.4 spec/mutants/run.lua show [--kind random]  shares by folder with 95 % intervals, and the survivors
 ---
 --- A fault is tried by the specs that enter its function (one of a gradient or weights by those in which it changes a
@@ -21,6 +22,8 @@ local room = build .. "/mutants"
 
 local read, lines = tally.read, tally.lines
 
+local MOST_MEMORY <const> = 8000000 -- kilobytes of addresses
+
 -- Runs a spec until it fails; true if all passed, and the seconds of processor, rounded up, whatever else is running.
 -- limit: seconds of processor that it may take; on a busy machine these are many more by the clock.
 local function busted(spec, extra, first, limit)
@@ -28,7 +31,7 @@ local function busted(spec, extra, first, limit)
     .. "BUILD=%s OPENBLAS_NUM_THREADS=1 %s timeout -k 5 %d busted --no-keep-going --lua=%s -o spec/output.lua %s "
     .. "</dev/null 2>&1")
     :format(first or "", root, root, root, build, build, build, extra or "", 40 * (limit or 900), lua, spec)
-  local out, seconds = lines(("ulimit -t %d; %s; echo code $?; times"):format(limit or 900, line)), 0
+  local out, seconds = lines(("ulimit -t %d -v %d; %s; echo code $?; times"):format(limit or 900, MOST_MEMORY, line)), 0
   for minutes, rest in out[#out]:gmatch "(%d+)m([%d.]+)s" do seconds = seconds + 60 * minutes + rest end
   return out[#out - 2] == "code 0", math.ceil(seconds)
 end
@@ -196,14 +199,26 @@ end
 
 local function show(o) tally.show(room .. "/results", o.kind, "lua/penumbra") end
 
+local function stale()
+  local there, list = {}, {}
+  for _, kind in ipairs { "random", "aimed" } do
+    for _, fault in ipairs(all_faults { kind = kind, under = "" }) do there[name_of(fault)] = true end
+  end
+  for name in pairs(select(2, tally.known "")) do
+    if name:find "^lua/" and not there[name] then list[#list + 1] = name end
+  end
+  table.sort(list)
+  for _, name in ipairs(list) do print(name) end
+end
+
 -- ---- command ----
 
 local o = {kind = "random", count = 50, seed = 1, under = "", part = "1/1", budget = math.huge}
 local parts = tally.options(o)
-local command = ({cover = cover, try = try, show = show})[arg[1] or ""]
+local command = ({cover = cover, try = try, stale = stale, show = show})[arg[1] or ""]
 if not command or not o.part:find "^%d+/%d+$" then
-  io.stderr:write("usage: lua5.4 spec/mutants/run.lua cover|try|show [--kind random|aimed] [--count N] [--seed N] "
-    .. "[--under PART] [--part I/N] [--budget SECONDS]\n")
+  io.stderr:write("usage: lua5.4 spec/mutants/run.lua cover|try|stale|show [--kind random|aimed] [--count N] "
+    .. "[--seed N] [--under PART] [--part I/N] [--budget SECONDS]\n")
   os.exit(1)
 end
 command(arg[1] == "cover" and parts or o)

@@ -336,6 +336,11 @@ describe("a learner", function()
         assert.same(t:shape(), q[name]:shape())
         near((t - q[name]):abs():max(), 0, 1e-13)
       end
+      local whole, parts = { m:moments(inputs) }, { m:moments(inputs, { batch_size = size }) }
+      for k = 1, 2 do
+        assert.same(whole[k]:shape(), parts[k]:shape())
+        near((whole[k] - parts[k]):abs():max(), 0, 1e-13)
+      end
     end
     assert.same({ 9, 120, 3 }, m:draws(inputs, { draws = 9, batch_size = 50 }):shape())
     assert.same({ 120 }, m:classes(inputs):shape())
