@@ -196,9 +196,21 @@ static void letters(pn_context *c) {
   CHECK(accepted > 300 && accepted < 5000);
 }
 
+/* A nest of more operands than fit has none, whatever stood there, and is not run. */
+static void too_many(pn_context *c) {
+  pn_tensor *x = pn_full(c, PN_FLOAT64, 1, (const int64_t[]){3}, 1), *in[PNI_OPERANDS];
+  for (int k = 0; k < PNI_OPERANDS; k++) in[k] = x;
+  pni_loop l;
+  memset(&l, 1, sizeof l);
+  pni_loop_init(&l, x, PNI_OPERANDS, in);
+  CHECK_INT(l.nop, 0);
+  CHECK(pni_loop_run(c, &l, NULL, NULL) != PN_OK);
+  pn_context_clear_error(c);
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
-  void (*const part[])(pn_context *) = {refusals, survives, long_lists, empty_linear, letters};
+  void (*const part[])(pn_context *) = {refusals, survives, long_lists, empty_linear, letters, too_many};
   flags();
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
     size_t mark = pn_scope_open(c);

@@ -105,15 +105,52 @@ static void check_edges(void) {
   for (int i = 0; i < 9; i++) CHECK(isfinite(sums64[1][i]));
 }
 
+/* Sums of gradients over one shard of rows and over several, in both types: of the triangle, and of what is one for all
+ * rows, m or x. */
+static void check_sums(pn_context *c, int n, int rows, bool m_one) {
+  long double z[N], w[N], gl[N * N] = {0}, gm[N] = {0};
+  static double l[N * N], one[N], apart[ROWS * N];
+  static float l_32[N * N], one_32[N], apart_32[ROWS * N];
+  pni_distance d = {.n = n, .l = l64, .g = g64, .gl = l}, e = {.n = n, .l = l32, .g = g32, .gl = l_32};
+  d.x = x64, d.m = m64, e.x = x32, e.m = m32;
+  d.m_one = e.m_one = true, d.gm = one, d.gx = apart, e.gm = one_32, e.gx = apart_32;
+  if (!m_one) { /* the same distances with the two exchanged, whose gradients are too */
+    d.x = m64, d.m = x64, e.x = m32, e.m = x32;
+    d.m_one = e.m_one = false, d.x_one = e.x_one = true;
+    d.gx = one, d.gm = apart, e.gx = one_32, e.gm = apart_32;
+  }
+  CHECK_STATUS(c, pni_distance_adjoint(c, PN_FLOAT64, &d, rows), PN_OK);
+  CHECK_STATUS(c, pni_distance_adjoint(c, PN_FLOAT32, &e, rows), PN_OK);
+  for (int r = 0; r < rows; r++) {
+    reference(n, r, true, z, w);
+    for (int i = 0; i < n; i++) {
+      gm[i] -= 2 * (long double)g64[r] * w[i];
+      for (int j = 0; j <= i; j++) gl[i * n + j] -= 2 * (long double)g64[r] * w[i] * z[j];
+    }
+  }
+  for (int i = 0; i < n * n; i++) {
+    CHECK_NEAR(l[i], (double)gl[i], 1e-9);
+    CHECK_NEAR((double)l_32[i], (double)gl[i], 2e-2);
+  }
+  for (int i = 0; i < n; i++) {
+    CHECK_NEAR(one[i], (double)gm[i], 1e-9);
+    CHECK_NEAR((double)one_32[i], (double)gm[i], 2e-2);
+  }
+}
+
 int main(void) {
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 2});
   for (int n = 1; n <= N; n = n < 5 ? n + 1 : n * 2 - 1 < N ? n * 2 - 1 : n < N ? N : N + 1) {
     fill(n);
     for (int k = 0; k < 2; k++) {
       check_values(n, k);
       check_bits(n, k, false);
       check_bits(n, k, true);
+      check_sums(c, n, 50, k);
+      check_sums(c, n, ROWS, k);
     }
   }
   check_edges();
+  pn_context_close(c);
   CHECK_DONE();
 }

@@ -78,6 +78,9 @@ describe("elbo of other forms", function()
       { log_likelihood = ll, kl = pn.ones { 2 } })
     refused("kl must be %[B, D%], a divergence per dimension, for free bits, got shape %[3%]",
       { log_likelihood = ll, kl = kl, free_bits = 1 })
+    refused("kl must be %[B, D%], a divergence per dimension, for free bits, got shape %[1%]",
+      { log_likelihood = ll, kl = pn.ones { 1 }, free_bits = 1 })
+    near(infer.elbo { log_likelihood = pn.tensor { -2 }, kl = pn.tensor { 0.5 } }:item(), -2.5) -- a batch of one
     refused("groups must divide the dimensions of kl, got shape %[3, 4%]",
       { log_likelihood = ll, kl = pn.ones { 3, 4 }, free_bits = 1, groups = 3 })
     refused("beta must have one element, got shape %[3%]", { log_likelihood = ll, kl = kl, beta = kl })
