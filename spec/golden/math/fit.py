@@ -77,7 +77,7 @@ def emit(name, text, f, a, b, n, digits=21, absolute=False, weight=None, known=N
         line += ("" if line == "  " else " ") + f"NEXT({item})"
     lines.append(line)
     print(f"#define {name}(FIRST, NEXT) \\")
-    print(" \\\n".join(lines) + "\n")
+    print(" \\\n".join(lines))
 
 
 def weighted(f, weight, a, b, n):
@@ -137,7 +137,7 @@ def emit_erf_pieces():
     print("#define POLY_ERF_PIECES_F32(POWER) \\")
     rows = [[f"{float(np.float32(c[n])):.9g}" for c in pieces] for n in range(6, -1, -1)]
     rows = [[v + ("f" if "." in v or "e" in v else ".0f") for v in row] for row in rows]
-    print(" \\\n".join("  POWER(" + ", ".join(row[:4]) + ", \\\n        " + ", ".join(row[4:]) + ")" for row in rows) + "\n")
+    print(" \\\n".join("  POWER(" + ", ".join(row[:4]) + ", \\\n        " + ", ".join(row[4:]) + ")" for row in rows))
 
 
 def near(f, limit):
