@@ -27,7 +27,7 @@ local function next_level(self, factors, level)
     return (log_sum * 2 - (log_share + log_w * 2):reshape({ -1 }):logsumexp(1) - of_alive):exp():item()
   end
   local step = self.largest_power(self, function(step) return share_kept(step) >= self.threshold end, 1 - level, level)
-  return step == 1 - level and 1 or level + step, factors * step, share_kept(step) * self.n * self.count
+  return level + step, factors * step, share_kept(step) * self.n * self.count
 end
 
 -- Ancestors of islands, as a list of numbers from 1 on, nil where no exchange is due.

@@ -162,7 +162,7 @@ function ladders.temperature(self, particles, level)
   local least = self.threshold * check_alive(factor)
   local function enough(step) return effective_sample_size(factor * step) >= least end
   local step = largest_power(self, enough, 1 - level, level)
-  return step == 1 - level and 1 or level + step, factor * step
+  return level + step, factor * step
 end
 
 -- The first observation with which the effective sample size falls below the threshold, or the last one. One that
