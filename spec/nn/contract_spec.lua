@@ -321,8 +321,10 @@ describe("networks beside each other", function()
     assert.same(pn.concatenate({ a(x), b:mean(x), x:exp() }, 2):totable(), net:mean(x):totable())
     assert.same({ 6, 2 }, nn.concat({ a, a, a }, 1)(x):shape())
     local c = nn.linear(3, 3)
-    for _, whole in ipairs { nn.concat { a, nn.residual(c) }, nn.residual(nn.sequential { c, pn.tanh }, c) } do
+    for _, whole in ipairs { nn.concat { a, nn.residual(c) }, nn.residual(nn.sequential { c, pn.tanh }, c),
+      nn.sequential { c, pn.tanh } } do
       pn.check_gradients(function() return whole(x):square():sum() end, whole:parameters())
+      pn.check_gradients(function() return whole:mean(x):square():sum() end, whole:parameters())
     end
     local mean, variance = net:moments(x)
     assert.same(net:mean(x):totable(), mean:totable())
