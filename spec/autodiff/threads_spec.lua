@@ -150,13 +150,13 @@ describe("with any number of threads", function()
       local p, q, r = a:to(dtype), b:to(dtype), c:to(dtype)
       local layer = pn.nn.linear(1027, 513, { dtype = dtype }) -- cut by columns, each with its part of the bias
       layer:parameters()[2]:set(pn.randn({ 513 }, { dtype = dtype, generator = pn.generator(4) }))
-      local rows, product = q:t():contiguous(), q:t():to "float64":matmul(layer:parameters()[1]:to "float64")
-      local apart = (layer(rows):to "float64" - product - layer:parameters()[2]:to "float64"):abs():max():item()
+      local lines, product = q:t():contiguous(), q:t():to "float64":matmul(layer:parameters()[1]:to "float64")
+      local apart = (layer(lines):to "float64" - product - layer:parameters()[2]:to "float64"):abs():max():item()
       assert(apart < (dtype == "float64" and 1e-12 or 1e-3), apart)
       check("products", function()
         return p:matmul(q), q:t():matmul(p:t()), p:t():matmul(p:slice(1, 1, 513)), r:matmul(r:transpose(2, 3)),
-          p:matmul(q:slice(2, 1, 1)), q:t():slice(1, 1, 1):matmul(p:t()), layer(rows), layer(q:t()),
-          rows:matmul(p:t():contiguous())
+          p:matmul(q:slice(2, 1, 1)), q:t():slice(1, 1, 1):matmul(p:t()), layer(lines), layer(q:t()),
+          lines:matmul(p:t():contiguous())
       end)
     end
   end)

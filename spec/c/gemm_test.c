@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
   CHECK(!pni_gemm_prefers_own(true, true, true, 100, 100, 100)); /* whatever the level */
   CHECK(!pni_gemm_prefers_own(false, false, false, 768, 768, 768));
   CHECK(pni_gemm_prefers_own(false, false, false, 100, 200, 200) == (pni_cpu_level() != PNI_CPU_PORTABLE));
-  for (int way = 0; way < 6; way++) { /* a narrow side, but where columns of x lie pages apart */
+  for (int way = 0; way < 6; way++) { /* a narrow side, but where rows of x' take whole pages */
     bool is_float = way & 1, turned_x = way / 2 == 1, turned_y = way / 2 == 2, ours = pni_cpu_level() >= PNI_CPU_AVX2;
     CHECK(pni_gemm_prefers_own(is_float, turned_x, turned_y, 5000, 399, 784) == ours);
     CHECK(pni_gemm_prefers_own(is_float, turned_x, turned_y, 399, 5000, 784) == ours);

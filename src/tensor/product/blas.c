@@ -183,7 +183,7 @@ static void cut(pni_product *j, int64_t batch) {
   int64_t unit = work / j->blocks;
   j->units = batch * j->blocks;
   j->grain = j->blocks > 1 || unit > SMALL ? 1 : SMALL / unit + 1;
-  j->together = 2 * unit < LONGEST ? (int64_t)(LONGEST / 2 / (double)unit) : 1;
+  j->together = 2 * (double)unit < LONGEST ? (int64_t)(LONGEST / 2 / (double)unit) : 1;
 }
 
 /* Operands in a layout that BLAS takes. */

@@ -60,8 +60,8 @@ __attribute__((constructor)) static void settle(void) {
 }
 
 /* Where ours take no longer than OpenBLAS's best kernels (spec/bench/gemm.c says which entries are wrong): of up to
- * SMALL multiplications by level, element type, and x y, x y' or x' y, as OpenBLAS has kernels of its own for small ones
- * with AVX-512; of more, results with a side below NARROW, but for x' y where a column of x is that of a page too. What
+ * SMALL multiplications by level, element type, and x y, x y' or x' y, as OpenBLAS has kernels of its own for small
+ * ones with AVX-512; of more, results with a side below NARROW, but for x' y where a row of x takes whole pages. What
  * is larger is OpenBLAS's, and x' y'. Its packing shows where sums are SHORT. */
 enum { SMALL = 1000000, NARROW = 400, SHORT = 32, PAGE = 4096 };
 static const bool own[PNI_CPU_LEVELS][2][3] = {
