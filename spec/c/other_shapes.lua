@@ -79,6 +79,10 @@ for _, row in ipairs(rows.layer) do
   case("?" .. row.name, function() return layer:kl() end, w)
 end
 
+-- Mean and variance of one shape, which other layers' cases do not give.
+local mean, variance = pn.param(pn.tensor { { -1, 0.5, 2 } }), pn.param(pn.tensor { { 0.3, 1, 2 } })
+case("relu:moments", function() return pn.nn.relu():moments(mean, variance) end, { mean, variance })
+
 -- Parameters of a golden case, and those of them that gradients may flow to.
 local function parameters(row, golden)
   local given, leaves = {}, {}
