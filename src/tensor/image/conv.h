@@ -75,12 +75,8 @@ typedef struct pni_conv_inner_kernels {
   void (*scatter)(const pni_conv *g, int64_t first, int64_t last, const void *col, void *x);
   /* to [columns, rows] = from [rows, columns] turned, rows of both so far apart. */
   void (*turn)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to, int64_t to_row);
-  /* c [m, n] = op(a) op(b) + beta c. */
-  void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
-               int64_t ldb, int beta, void *c, int64_t ldc);
   /* c [m, n] = a [m, k] times what pni_gemm_pack has packed. */
   void (*packed)(int64_t m, int64_t n, int64_t k, const void *a, const void *packed, void *c);
-  void (*add)(void *sum, const void *x, int64_t n);
 } pni_conv_inner_kernels;
 extern const pni_conv_inner_kernels pni_conv_inner_kernels_f64, pni_conv_inner_kernels_f32;
 

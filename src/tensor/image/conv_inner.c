@@ -11,6 +11,7 @@ typedef struct {
   pn_context *c;
   const pni_conv *g;
   const pni_conv_inner_kernels *f;
+  const pni_conv_kernels *any; /* products and sums, whatever the layout */
   int64_t size, grain;
   int64_t window, depth; /* places of a kernel; ci of these: numbers of a patch */
   int64_t area, plane;   /* places of one channel out and in */
@@ -25,6 +26,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static job job_of(pn_context *c, const pni_conv *g, const pn_tensor *x, const pn_tensor *w, const pn_tensor *y) {
   job j = {.c = c, .g = g, .size = (int64_t)pni_itemsize(x), .x = pni_data(x), .w = pni_data(w), .y = pni_data(y)};
   j.f = x->dtype == PN_FLOAT64 ? &pni_conv_inner_kernels_f64 : &pni_conv_inner_kernels_f32;
+  j.any = x->dtype == PN_FLOAT64 ? &pni_conv_kernels_f64 : &pni_conv_kernels_f32;
   j.window = g->kernel[0] * g->kernel[1];
   j.depth = g->ci * j.window;
   j.area = g->out[0] * g->out[1];
@@ -104,7 +106,7 @@ static void forward(void *data, int64_t begin, int64_t end) {
       if (j->packs)
         j->f->packed(places, co, j->depth, r.col, j->w + i / j->g->n * j->packs * j->size, r.y);
       else
-        j->f->gemm(false, true, places, co, j->depth, r.col, j->depth, w, j->depth, 0, r.y, co);
+        j->any->gemm(false, true, places, co, j->depth, r.col, j->depth, w, j->depth, 0, r.y, co);
       move_results(j, i, at, last, r.y, true);
     }
   }
@@ -125,7 +127,7 @@ static void image(void *data, int64_t begin, int64_t end) {
       if (j->packs)
         j->f->packed(places, j->depth, co, r.y, j->w + i / j->g->n * j->packs * j->size, r.col);
       else
-        j->f->gemm(false, false, places, j->depth, co, r.y, co, w, j->depth, 0, r.col, j->depth);
+        j->any->gemm(false, false, places, j->depth, co, r.y, co, w, j->depth, 0, r.col, j->depth);
       j->f->scatter(j->g, at, last, r.col, r.x);
     }
     for (int64_t k = 0; k < n; k++)
@@ -151,7 +153,7 @@ static void weight(void *data, int64_t begin, int64_t end) {
         bool more = s > begin || at > 0;
         j->f->patches(j->g, at, last, r.x, r.col);
         move_results(j, i, at, last, r.y, false);
-        j->f->gemm(true, false, co, j->depth, places, r.y, co, r.col, j->depth, more, sum, j->depth);
+        j->any->gemm(true, false, co, j->depth, places, r.y, co, r.col, j->depth, more, sum, j->depth);
       }
     }
 }
@@ -202,7 +204,7 @@ static pn_status run(pn_context *c, job *j, int64_t items, pni_shard body) {
     j->w = prepared_weight(c, j, body == image);
   if (!pni_failed(c) && pni_parallel(c, items, j->grain, body, j) == PN_OK && body == weight) {
     for (int64_t s = 1; s < shards && !pni_check_cancel(c); s++)
-      j->f->add(j->sums, j->sums + s * weights * j->size, weights);
+      j->any->add(j->sums, j->sums + s * weights * j->size, weights);
     turn_weights(j, j->sums, result, true);
   }
   pni_free(c, body == weight ? j->sums : j->w);

@@ -118,20 +118,10 @@ static void turn(int64_t rows, int64_t columns, const void *from_, int64_t from_
   }
 }
 
-static void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
-                 int64_t ldb, int beta, void *c, int64_t ldc) {
-  unsigned before = FLUSH();
-  GEMM(ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1, a, (int)lda, b,
-       (int)ldb, (REAL)beta, c, (int)ldc);
-  KEEP(before);
-}
-
 static void packed(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c) {
   unsigned before = FLUSH();
   pni_gemm_packed(sizeof(REAL) == 4, m, n, k, a, b, false, c);
   KEEP(before);
 }
 
-static void add(void *sum, const void *x, int64_t n) { add_to(sum, x, n); }
-
-const pni_conv_inner_kernels TYPED(pni_conv_inner_kernels) = {patches, scatter, turn, gemm, packed, add};
+const pni_conv_inner_kernels TYPED(pni_conv_inner_kernels) = {patches, scatter, turn, packed};
