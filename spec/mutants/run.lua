@@ -31,7 +31,8 @@ local function busted(spec, extra, first, limit)
     .. "BUILD=%s OPENBLAS_NUM_THREADS=1 %s timeout -k 5 %d busted --no-keep-going --lua=%s -o spec/output.lua %s "
     .. "</dev/null 2>&1")
     :format(first or "", root, root, root, build, build, build, extra or "", 40 * (limit or 900), lua, spec)
-  local out, seconds = lines(("ulimit -t %d -v %d; %s; echo code $?; times"):format(limit or 900, MOST_MEMORY, line)), 0
+  line = ("ulimit -t %d; ulimit -v %d; %s; echo code $?; times"):format(limit or 900, MOST_MEMORY, line)
+  local out, seconds = lines(line), 0
   for minutes, rest in out[#out]:gmatch "(%d+)m([%d.]+)s" do seconds = seconds + 60 * minutes + rest end
   return out[#out - 2] == "code 0", math.ceil(seconds)
 end
