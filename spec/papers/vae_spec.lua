@@ -1,4 +1,5 @@
 -- What the page of examples/papers/vae says, where it holds by construction.
+local pn = require "penumbra"
 local script = require "spec.papers.script"
 
 describe("the claim of vae/mnist.lua", function()
@@ -13,4 +14,16 @@ describe("the claim of vae/mnist.lua", function()
       assert(again < few and few < tonumber(bound) and math.abs(again - elbo) < 0.1 * math.abs(few - elbo) + 2)
     end)
   end
+
+  -- variances over images of the means: 0.04, 0.0121, 0.0081, 0, and of the second level 0.0025, 1
+  it("counts the units whose means vary by more than 0.01 over images", function()
+    local s = script.run "vae/mnist.lua --quick --pictures no --images 10 --epochs 1"
+    local sign = pn.tensor { { 1 }, { -1 }, { 1 }, { -1 } }
+    local first = sign * pn.tensor { 0.2, 0.11, 0.09, 0 } + pn.tensor { 3, 0, 0, 7 }
+    local second = sign * pn.tensor { 0.05, 1 }
+    local function of(z) return s.active_units({ encode = function() return z end }) end
+    assert.same({ 2 }, of(first))
+    assert.same({ 2, 1 }, of { first, second })
+    assert.same({ s.m:encode(s.test):var { 1 }:gt(0.01):sum():item() }, s.active_units(s.m, s.test))
+  end)
 end)

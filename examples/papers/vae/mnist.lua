@@ -172,6 +172,17 @@ local function test_bound(m, images)
   return pn.concatenate(kept.each, 1):to "float64":mean():item(), elbo / n, draws, kept.seconds
 end
 
+-- Units that tell images apart, a number a level: those whose posterior mean varies over images by more than 0.01
+-- (the paper's section 5.2; of several levels means given the means of the levels before).
+local function active_units(m, images)
+  local means = m:encode(images)
+  local counts = {}
+  for k, z in ipairs(pn.is_tensor(means) and { means } or means) do
+    counts[k] = (z - z:mean { 1 }):square():mean { 1 }:gt(0.01):sum():item()
+  end
+  return counts
+end
+
 -- ---- pictures ----
 
 -- [n, pixels] as one matrix of `columns` images a row.
@@ -218,12 +229,23 @@ end
 local SETTINGS = { "by", "model", "epochs", "draws", "images" }
 local WHICH = { "by", "model", "epochs", "draws", "images", "seed" }
 
+-- Mean and deviation of the active units of a level; a dash where a run has not counted them.
+local function told_active(runs, level)
+  for _, run in ipairs(runs) do
+    if not run["active_" .. level] then return "-" end
+  end
+  local mean, sd = kept_runs.mean_sd(runs, "active_" .. level)
+  return kept_runs.told("%.1f", mean, sd, #runs)
+end
+
 local function show()
-  print "model  epochs  draws  images  by       seeds  bound, mean and sd over seeds   minutes of processor"
+  print("model  epochs  draws  images  by       seeds  bound, mean and sd over seeds   minutes of processor  "
+    .. "active units, by level")
   for _, runs in ipairs(kept_runs.grouped(kept_runs.read(option.results), SETTINGS)) do
     local first, mean, sd = runs.first, kept_runs.mean_sd(runs, "bound")
-    print(("%-6s %6d %6d  %6d  %-8s %5d  %s   %6.1f"):format(first.model, first.epochs, first.draws, first.images,
-      first.by, #runs, kept_runs.told("%.2f", mean, sd, #runs), (kept_runs.mean_sd(runs, "minutes"))))
+    print((("%-6s %6d %6d  %6d  %-8s %5d  %-17s %17.1f  %22s  %s"):format(first.model, first.epochs, first.draws,
+      first.images, first.by, #runs, kept_runs.told("%.2f", mean, sd, #runs), (kept_runs.mean_sd(runs, "minutes")),
+      told_active(runs, 1), first.active_2 and told_active(runs, 2) or ""):gsub("%s+$", "")))
   end
 end
 
@@ -251,10 +273,12 @@ if option.test == "yes" then
   print(("%s: %d epochs in %.1f minutes; %d %s images: bound of %d draws %.2f nats, elbo %.2f (%.1f minutes)"):format(
     option.model, epochs, seconds / 60, test:size(1), option.validate == "yes" and "validation" or "test", draws, bound,
     elbo, testing / 60))
+  local active = active_units(m, test)
+  print(("active units: %s"):format(table.concat(active, " + ")))
   if option.results then
     kept_runs.keep(option.results, { by = "penumbra", model = option.model, epochs = epochs, draws = draws,
-      images = test:size(1), seed = option.seed, bound = bound, minutes = processor / 60 }, WHICH,
-      { "bound", "minutes" })
+      images = test:size(1), seed = option.seed, bound = bound, minutes = processor / 60, active_1 = active[1],
+      active_2 = active[2] }, WHICH, { "bound", "minutes", "active_1", active[2] and "active_2" })
   end
 end
 if option.pictures == "yes" and (option.out or not option.quick) then pictures(m, test) end
