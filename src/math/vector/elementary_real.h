@@ -47,11 +47,16 @@ FN REAL NAME(reduced_expm1)(REAL x, REAL *rounded) {
   return r + MADD(r * r, NAME(poly_exp)(r), low);
 }
 
-/* y 2^k, y > 0, k log 2 = x to a third: two factors, the first product exact, so that results are rounded once. */
-FN REAL NAME(scale)(REAL y, REAL rounded, REAL x) {
+/* y 2^k, y > 0: two factors, the first product exact, so that results are rounded once. */
+FN REAL NAME(scale_twice)(REAL y, REAL rounded) {
   REAL half = MADD(rounded - ROUNDER, (REAL)0.5, ROUNDER);
   BITS rest = NAME(bits)(rounded) - NAME(bits)(half);
-  y = y * NAME(power_of_two)(half) * NAME(real)((rest + BIAS) << DIGITS);
+  return y * NAME(power_of_two)(half) * NAME(real)((rest + BIAS) << DIGITS);
+}
+
+/* The same for any k log 2 = x to a third. */
+FN REAL NAME(scale)(REAL y, REAL rounded, REAL x) {
+  y = NAME(scale_twice)(y, rounded);
   y = x > EXP_MAX ? INFINITY : y;
   return x < EXP_MIN ? 0 : y;
 }
@@ -72,6 +77,12 @@ FN REAL NAME(reduced_exp)(REAL x, REAL *rounded) {
 FN REAL NAME(exp)(REAL x) {
   REAL k, y = NAME(reduced_exp)(x, &k);
   return NAME(scale)(y, k, x);
+}
+
+/* The same for x <= 0; at EXP_MIN it is 0 by rounding. */
+FN REAL NAME(exp_below)(REAL x) {
+  REAL k, y = NAME(reduced_exp)(x < EXP_MIN ? EXP_MIN : x, &k);
+  return NAME(scale_twice)(y, k);
 }
 
 /* The same where 2^k can be added to the exponent, |x| < EXP_NEAR. */
@@ -188,13 +199,13 @@ FN REAL NAME(tanh)(REAL x) {
 
 /* 1 / (1 + e^-x) as {1 or e^-|x|} / (1 + e^-|x|), so that neither tail loses digits. 2.5 ULP. */
 FN REAL NAME(sigmoid)(REAL x) {
-  REAL e = NAME(exp)(-NAME(absolute)(x));
+  REAL e = NAME(exp_below)(-NAME(absolute)(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
 
 /* log(1 + e^x) = max(x, 0) + log(1 + e), e = e^-|x|; from e = sqrt 2 - 1 on as log 2 + log(1 + (e - 1)/2). 1.7 ULP. */
 FN REAL NAME(softplus)(REAL x) {
-  REAL e = NAME(exp)(-NAME(absolute)(x));
+  REAL e = NAME(exp_below)(-NAME(absolute)(x));
   BITS large = (BITS)0 - (BITS)(e > (REAL)0.41421356237309505), half = NAME(bits)((REAL)0.5 * (e - 1));
   REAL f = NAME(real)((half & large) | (NAME(bits)(e) & ~large));
   return (x < 0 ? 0 : x) + NAME(log_sum)(NAME(real)(ONE_BITS & large), f, 0);
@@ -202,3 +213,33 @@ FN REAL NAME(softplus)(REAL x) {
 
 /* -softplus(-x). 1.7 ULP. */
 FN REAL NAME(log_sigmoid)(REAL x) { return -NAME(softplus)(-x); }
+
+/* The log odds of a Bernoulli variable's x if l are those of 1: l or -l; of x that it never is -inf, NaN stays. */
+FN REAL NAME(odds_of)(REAL x, REAL l) {
+  REAL minus = -l, none = x == x ? -INFINITY : x;
+  minus = x == 0 ? minus : none;
+  return x == 1 ? l : minus;
+}
+
+/* Log masses, which are min(t, 0) - log(1 + e^-|t|) of t = odds_of(x, l), gathered: lanes k of PNI_MASS_LANES become
+ * prod (1 + e^-|t|) - 1, which keeps its digits where that is small, and lanes PNI_MASS_LANES + k sums of min(t, 0). */
+TARGET static void NAME(loop_masses)(const REAL *restrict x, const REAL *restrict l, REAL *restrict lane,
+                                     int64_t groups) {
+  REAL *restrict below = lane + PNI_MASS_LANES;
+  for (; groups-- > 0; x += PNI_MASS_LANES, l += PNI_MASS_LANES)
+    IN_GROUP for (int k = 0; k < PNI_MASS_LANES; k++) {
+      REAL t = NAME(odds_of)(x[k], l[k]), e = NAME(exp_below)(-NAME(absolute)(t)), p = lane[k];
+      lane[k] = p + MADD(p, e, e);
+      below[k] += t < 0 ? t : 0;
+    }
+}
+
+/* g times their derivatives in l, sigmoid(-t) where x is 1, -sigmoid(-t) where it is 0. */
+TARGET static void NAME(loop_mass_slopes)(const REAL *restrict x, const REAL *restrict l, REAL g, REAL *restrict o,
+                                          int64_t groups) {
+  for (int64_t i = 0; i < groups * PNI_VECTOR_GROUP; i++) {
+    REAL y = NAME(sigmoid)(-NAME(odds_of)(x[i], l[i])), minus = -y;
+    minus = x[i] == 0 ? minus : 0;
+    o[i] = g * (x[i] == 1 ? y : minus);
+  }
+}

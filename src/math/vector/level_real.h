@@ -163,4 +163,7 @@ const pni_vector_level LEVEL = {
 #define X(name) loop_##name##_f32,
     .f32 = {PNI_VECTOR_FUNCTIONS(X)},
 #undef X
-};
+    .masses_f64 = loop_masses_f64,
+    .masses_f32 = loop_masses_f32,
+    .mass_slopes_f64 = loop_mass_slopes_f64,
+    .mass_slopes_f32 = loop_mass_slopes_f32};
