@@ -47,16 +47,11 @@ FN REAL NAME(reduced_expm1)(REAL x, REAL *rounded) {
   return r + MADD(r * r, NAME(poly_exp)(r), low);
 }
 
-/* y 2^k, y > 0: two factors, the first product exact, so that results are rounded once. */
-FN REAL NAME(scale_twice)(REAL y, REAL rounded) {
+/* y 2^k, y > 0, k log 2 = x to a third: two factors, the first product exact, so that results are rounded once. */
+FN REAL NAME(scale)(REAL y, REAL rounded, REAL x) {
   REAL half = MADD(rounded - ROUNDER, (REAL)0.5, ROUNDER);
   BITS rest = NAME(bits)(rounded) - NAME(bits)(half);
-  return y * NAME(power_of_two)(half) * NAME(real)((rest + BIAS) << DIGITS);
-}
-
-/* The same for any k log 2 = x to a third. */
-FN REAL NAME(scale)(REAL y, REAL rounded, REAL x) {
-  y = NAME(scale_twice)(y, rounded);
+  y = y * NAME(power_of_two)(half) * NAME(real)((rest + BIAS) << DIGITS);
   y = x > EXP_MAX ? INFINITY : y;
   return x < EXP_MIN ? 0 : y;
 }
@@ -79,13 +74,13 @@ FN REAL NAME(exp)(REAL x) {
   return NAME(scale)(y, k, x);
 }
 
-/* The same for x <= 0; at EXP_MIN it is 0 by rounding. */
-FN REAL NAME(exp_below)(REAL x) {
-  REAL k, y = NAME(reduced_exp)(x < EXP_MIN ? EXP_MIN : x, &k);
-  return NAME(scale_twice)(y, k);
+/* e^-a, a >= 0: the power of two by way of a larger one, which is normal; from -EXP_MIN on 0 by rounding. */
+FN REAL NAME(exp_minus)(REAL a) {
+  REAL k, y = NAME(reduced_exp)(-(-EXP_MIN < a ? -EXP_MIN : a), &k);
+  return y * NAME(real)((NAME(bits)(k) + (BIAS + BIAS / 2)) << DIGITS) * NAME(real)((BIAS - BIAS / 2) << DIGITS);
 }
 
-/* The same where 2^k can be added to the exponent, |x| < EXP_NEAR. */
+/* e^x where 2^k can be added to the exponent, |x| < EXP_NEAR. */
 FN REAL NAME(exp_near)(REAL x) {
   REAL k, y = NAME(reduced_exp)(x, &k);
   return NAME(real)(NAME(bits)(y) + (NAME(bits)(k) << DIGITS));
@@ -199,13 +194,13 @@ FN REAL NAME(tanh)(REAL x) {
 
 /* 1 / (1 + e^-x) as {1 or e^-|x|} / (1 + e^-|x|), so that neither tail loses digits. 2.5 ULP. */
 FN REAL NAME(sigmoid)(REAL x) {
-  REAL e = NAME(exp_below)(-NAME(absolute)(x));
+  REAL e = NAME(exp_minus)(NAME(absolute)(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
 
 /* log(1 + e^x) = max(x, 0) + log(1 + e), e = e^-|x|; from e = sqrt 2 - 1 on as log 2 + log(1 + (e - 1)/2). 1.7 ULP. */
 FN REAL NAME(softplus)(REAL x) {
-  REAL e = NAME(exp_below)(-NAME(absolute)(x));
+  REAL e = NAME(exp_minus)(NAME(absolute)(x));
   BITS large = (BITS)0 - (BITS)(e > (REAL)0.41421356237309505), half = NAME(bits)((REAL)0.5 * (e - 1));
   REAL f = NAME(real)((half & large) | (NAME(bits)(e) & ~large));
   return (x < 0 ? 0 : x) + NAME(log_sum)(NAME(real)(ONE_BITS & large), f, 0);
@@ -227,10 +222,10 @@ TARGET static void NAME(loop_masses)(const REAL *restrict x, const REAL *restric
                                      int64_t groups) {
   REAL *restrict below = lane + PNI_MASS_LANES;
   for (; groups-- > 0; x += PNI_MASS_LANES, l += PNI_MASS_LANES)
-    IN_GROUP for (int k = 0; k < PNI_MASS_LANES; k++) {
-      REAL t = NAME(odds_of)(x[k], l[k]), e = NAME(exp_below)(-NAME(absolute)(t)), p = lane[k];
+    PAIRED for (int k = 0; k < PNI_MASS_LANES; k++) {
+      REAL t = NAME(odds_of)(x[k], l[k]), e = NAME(exp_minus)(NAME(absolute)(t)), p = lane[k];
       lane[k] = p + MADD(p, e, e);
-      below[k] += t < 0 ? t : 0;
+      below[k] += 0 < t ? 0 : t;
     }
 }
 

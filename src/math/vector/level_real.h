@@ -36,6 +36,13 @@
 #define IN_GROUP
 #endif
 
+/* Two vectors at a time, so that one's chain of operations fills the other's waits. */
+#if defined(__GNUC__) && !defined(__clang__) && FUSED
+#define PAIRED _Pragma("GCC unroll 2")
+#else
+#define PAIRED
+#endif
+
 #if FUSED
 #define MADD(x, y, z) FMA(x, y, z)
 #else
