@@ -63,6 +63,102 @@ describe("Bernoulli log mass of logits", function()
   end)
 end)
 
+describe("Bernoulli log mass of rows of logits", function()
+  -- rows of numbers of an event, and each number as an event of its own
+  local function rows(x, l, moved)
+    return pn.dist.bernoulli({ logits = l }):independent(moved or 1):log_prob(x)
+  end
+  local function ones(shape, dtype)
+    return (pn.rand(shape, { dtype = dtype }) - 0.6):gt(0):to(dtype)
+  end
+  local function gap(a, b)
+    return ((a - b):abs() / (b:abs() + 1e-300)):max():item()
+  end
+
+  it("keeps the digits of spec/golden/autodiff/bernoulli.py, alone and in sums", function()
+    local n = #golden.logits
+    for one = 0, 1 do
+      local want = golden.bernoulli_log_mass[one + 1]
+      local x, l = pn.full({ n, 1 }, one), pn.tensor(golden.logits):unsqueeze(2)
+      assert.is_true(gap(rows(x, l), pn.tensor(want)) < 1e-14)
+      -- one of them among numbers without mass to speak of
+      local sure = pn.full({ n, 40 }, one == 1 and 800 or -800)
+      local y = rows(pn.full({ n, 41 }, one), pn.concatenate({ sure, l }, 2))
+      assert.is_true(gap(y, pn.tensor(want)) < 1e-14)
+    end
+  end)
+
+  it("is the sum of the elements', and so is its gradient, for rows of any length", function()
+    for dtype, tolerance in pairs { float64 = 1e-14, float32 = 2e-6 } do
+      for _, n in ipairs { 1, 15, 16, 17, 31, 32, 33, 64, 700, 2048, 2049, 4500 } do
+        pn.seed(n)
+        local x, l = ones({ 3, n }, dtype), pn.param(pn.randn({ 3, n }, { dtype = dtype }) * 8)
+        local g = pn.tensor({ 0.3, -2, 5 }, { dtype = dtype })
+        local apart, y = log_prob(x, l), rows(x, l)
+        assert.is_true(gap(y, apart:to("float64"):sum(2):to(dtype)) < tolerance)
+        local want = pn.grad((apart * g:unsqueeze(2)):sum(), { l })[1]
+        assert.equal(0, (pn.grad((y * g):sum(), { l })[1] - want):abs():max():item())
+        local graph = pn.grad((y * g):sum(), { l }, { create_graph = true })[1]
+        assert.is_true((graph - want):abs():max():item() < 1e-6)
+        assert.is_true(graph:requires_grad())
+      end
+    end
+  end)
+
+  it("broadcasts, reads strided operands and sums over further axes", function()
+    for dtype, tolerance in pairs { float64 = 1e-13, float32 = 1e-5 } do
+      pn.seed(5)
+      local o = { dtype = dtype }
+      local x = ones({ 3, 50 }, dtype)
+      for _, l in ipairs { pn.randn({ 2, 3, 50 }, o), pn.randn({ 50, 3, 2 }, o):permute { 3, 2, 1 },
+        pn.randn({ 2, 1, 50 }, o), pn.randn({ 50 }, o), pn.randn({ 2, 3, 1 }, o) } do
+        for _, given in ipairs { x, x:unsqueeze(1):broadcast_to { 2, 3, 50 }, x:t():contiguous():t() } do
+          local w = pn.param(l)
+          local all = w:broadcast_to { 2, 3, 50 }
+          local apart, y = log_prob(given, all), rows(given, all)
+          assert.is_true(gap(y, apart:sum(3)) < tolerance)
+          assert.is_true(gap(rows(given, all, 2), apart:sum { 2, 3 }) < tolerance)
+          local slope = pn.grad(apart:sum(), { w })[1]
+          assert.is_true((pn.grad(y:sum(), { w })[1] - slope):abs():max():item() < 100 * tolerance)
+        end
+      end
+    end
+  end)
+
+  it("is -inf without slope where an x is neither 0 nor 1, and NaN where one is NaN", function()
+    local l = pn.param(pn.tensor { { 0.5, 0.2 }, { 0.5, 0.2 }, { 0.5, 0.2 }, { 0.5, 0.2 } })
+    local y = rows(pn.tensor { { 1, 0.5 }, { math.huge, 0 }, { 0 / 0, 1 }, { 1, 0 } }, l)
+    assert.equal(-math.huge, y[1]:item())
+    assert.equal(-math.huge, y[2]:item())
+    assert.is_true(y[3]:item() ~= y[3]:item() and y[4]:item() > -2)
+    local g = pn.grad(y:sum(), { l })[1]:totable()
+    assert.same({ 0, 0, 0 }, { g[1][2], g[2][1], g[3][1] })
+    assert.is_true(g[1][1] > 0 and g[2][2] < 0 and g[3][2] > 0)
+  end)
+
+  it("has the same bits for any number of threads, in a replay and under vmap", function()
+    pn.seed(6)
+    local x, l = ones({ 300, 250 }, "float32"), pn.param(pn.randn({ 300, 250 }, { dtype = "float32" }))
+    local function both(given)
+      local y = rows(given, l)
+      return y, pn.grad((y * y):sum(), { l })[1]
+    end
+    local y, g = both(x)
+    local old = pn.threads()
+    pn.threads(2)
+    local y2, g2 = both(x)
+    pn.threads(old)
+    local y3, g3 = pn.compile(both)(x)
+    for _, pair in ipairs { { y, y2 }, { g, g2 }, { y, y3 }, { g, g3 } } do
+      assert.equal(0, (pair[1] - pair[2]):abs():max():item())
+    end
+    local mapped = pn.vmap(function(a, b)
+      return rows(a, b)
+    end)(x, l:detach())
+    assert.equal(0, (mapped - y):abs():max():item())
+  end)
+end)
+
 describe("divergence of normals from a prior around zero", function()
   local want = dofile "spec/golden/autodiff/divergence.lua"
 

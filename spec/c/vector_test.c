@@ -368,6 +368,40 @@ PLACES(float, f32)
 BLOCKS(double, f64, -708, 708)
 BLOCKS(float, f32, -87, 87)
 
+/* ---- Bernoulli variables: the sum of log masses, whose errors add up like a walk, and a multiple of the slopes, with
+ * logits of several sizes, and of the sign that leaves no mass to the other value ---- */
+
+#define MASSES(T, suffix)                                                                                              \
+  static void masses_##suffix(double reach) {                                                                          \
+    enum { N = 4200 };                                                                                                 \
+    static T x[N], l[N], out[N + 1];                                                                                   \
+    const double epsilon = ldexp(1, -DIGITS(T)), least = ldexp(1, LEAST(T));                                           \
+    const T g = (T)-1.5;                                                                                               \
+    uint64_t state = 5;                                                                                                \
+    for (int n = 0; n <= N; n += n < 70 ? 1 : n < 2030 ? 653 : n < 2110 ? 1 : 697)                                     \
+      for (int size = 0; size < 5; size++) {                                                                           \
+        wide sum = 0;                                                                                                  \
+        for (int i = 0; i < n; i++) {                                                                                  \
+          uint64_t w = step(&state);                                                                                   \
+          x[i] = (T)(w & 1);                                                                                           \
+          l[i] = (T)((size == 4 ? (w & 1 ? 1 : -1) : (w & 2 ? 1 : -1)) * ((double)(w >> 11) * 0x1p-53) *               \
+                     (size == 0 ? 1 : size == 1 ? 8 : size == 2 ? 40 : reach));                                        \
+          sum -= r_softplus(x[i] > 0 ? -(wide)l[i] : (wide)l[i]);                                                      \
+        }                                                                                                              \
+        double got = pni_log_masses_##suffix(x, l, n), allowed = (4 + 2 * sqrt((double)n)) * epsilon;                  \
+        CHECK(fabs(got - (double)sum) <= allowed * fabs((double)sum) + least);                                         \
+        out[n] = 77;                                                                                                   \
+        pni_mass_slopes_##suffix(x, l, g, out, n);                                                                     \
+        CHECK(out[n] == 77);                                                                                           \
+        for (int i = 0; i < n; i++) {                                                                                  \
+          wide want = (wide)g * (x[i] > 0 ? r_sigmoid(-(wide)l[i]) : -r_sigmoid((wide)l[i]));                          \
+          CHECK(ulp_error((wide)out[i], want, DIGITS(T), LEAST(T), MOST(T)) <= 4);                                     \
+        }                                                                                                              \
+      }                                                                                                                \
+  }
+MASSES(double, f64)
+MASSES(float, f32)
+
 /* ---- signs of zero, which no distance sees, and exact values ---- */
 
 static void zeros(void) {
@@ -417,6 +451,8 @@ int main(int argc, char **argv) {
     blocks_f64(level);
     blocks_f32(level);
   }
+  masses_f64(760);
+  masses_f32(110);
   zeros();
   CHECK_DONE();
 }

@@ -88,6 +88,8 @@ struct pni_distribution {
 #define X(name) pn_tensor *(*name)(pn_context * c, const pn_dist *d, pn_rng *rng, const pni_spec *out);
   PNI_DIST_DRAWS
 #undef X
+  /* log_prob summed over the last axis of the own batch in one pass; NULL with no failure: by log_prob. May be NULL. */
+  pn_tensor *(*log_prob_rows)(pn_context *c, const pn_dist *d, pn_tensor *x);
   /* rsample and the log density of the draws where they share work; NULL: one after the other. */
   pn_tensor *(*rsample_with)(pn_context *c, const pn_dist *d, pn_rng *rng, const pni_spec *out, pn_tensor **log_prob);
   /* Composites: KL(p || q) of two of the kind, joint own batch. NULL: see kl_pairs.def. */

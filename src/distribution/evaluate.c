@@ -25,12 +25,15 @@ pn_tensor *pni_dist_expand_to(pn_context *c, pn_tensor *t, int ndim, const int64
   return pn_broadcast_to(c, t, ndim, shape);
 }
 
-pn_tensor *pni_dist_sum_moved(pn_context *c, const pn_dist *d, pn_tensor *t) {
-  if (!t || !d->moved) return t;
-  pn_axes axes = {.n = d->moved};
-  for (int i = 0; i < d->moved; i++) axes.axis[i] = t->ndim - 1 - i;
+/* Sum over the last n axes. */
+static pn_tensor *sum_last(pn_context *c, pn_tensor *t, int n) {
+  if (!t || !n) return t;
+  pn_axes axes = {.n = n};
+  for (int i = 0; i < n; i++) axes.axis[i] = t->ndim - 1 - i;
   return pn_sum(c, t, axes, 0);
 }
+
+pn_tensor *pni_dist_sum_moved(pn_context *c, const pn_dist *d, pn_tensor *t) { return sum_last(c, t, d->moved); }
 
 const pn_dist *pni_dist_in_double(pn_context *c, const pn_dist *d, pn_dist *room) {
   if (d->dtype == PN_FLOAT64) return d;
@@ -245,10 +248,15 @@ pn_tensor *pn_dist_log_prob(pn_context *c, const pn_dist *d, pn_tensor *x) {
   if (y && (d->validate ? d->validate > 0 : validate) && require_inside(c, d, y, &lead)) return NULL;
   c->validate = false;
   pn_tensor *mask = y ? outside(c, d, y) : NULL, *lp = NULL;
-  if (!pni_failed(c))
+  int moved = d->moved;
+  if (!mask && moved && !pni_failed(c) && d->kind->log_prob_rows && (lp = d->kind->log_prob_rows(c, d, y))) {
+    moved--;
+    lead.ndim--;
+  } else if (!pni_failed(c)) {
     lp = mask ? masked_log_prob(c, d, x, mask) : d->kind->log_prob(c, d, convert(c, d, "log_prob", y));
+  }
   c->validate = validate;
-  return pni_dist_sum_moved(c, d, pni_dist_expand_to(c, lp, lead.ndim, lead.shape));
+  return sum_last(c, pni_dist_expand_to(c, lp, lead.ndim, lead.shape), moved);
 }
 
 typedef pn_tensor *(*point)(pn_context *c, const pn_dist *d, pn_tensor *x);

@@ -252,8 +252,9 @@ static const struct {
 #define H(name)
 #define V(name, rule) {#name, rule},
 #include "../op/op.def"
-    /* of no list: parts of softmax, log_softmax and logsumexp */
-    V(softmax_slope, axis) V(log_softmax_slope, axis) V(logsumexp_slope, trailing)
+    /* of no list: parts of softmax, log_softmax and logsumexp, and rows of Bernoulli variables */
+    V(softmax_slope, axis) V(log_softmax_slope, axis) V(logsumexp_slope, trailing) V(bernoulli_row_masses, trailing)
+        V(bernoulli_row_slopes, trailing)
 #undef X
 #undef H
 #undef V

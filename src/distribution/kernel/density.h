@@ -28,6 +28,12 @@ bool pni_dirichlet_fits(const pn_tensor *a);
 pn_tensor *pni_label_log_mass(pn_context *c, pn_tensor *logits, pn_tensor *label);
 pn_tensor *pni_one_hot_log_mass(pn_context *c, pn_tensor *logits, pn_tensor *w);
 
+/* bernoulli_rows.c: sums over the last axis of the log masses of x under logits, which broadcast but for that axis.
+ * Scoped. */
+#define PNI_BERNOULLI_ADVICE                                                                                           \
+  "a value of bernoulli is neither 0 nor 1 (for values between them there is continuous_bernoulli)"
+pn_tensor *pni_bernoulli_row_masses(pn_context *c, pn_tensor *x, pn_tensor *logits);
+
 /* mahalanobis.c: |L^-1 (x - m)|^2 of vectors [..., n], m NULL for 0, under one triangle L [n, n]; inf, or NaN, and no
  * gradient where x - m is not finite. NULL with no failure for batches of triangles and large n. Scoped. */
 pn_tensor *pni_distance_from(pn_context *c, pn_tensor *l, pn_tensor *x, pn_tensor *m);

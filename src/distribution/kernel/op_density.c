@@ -13,36 +13,27 @@
 */
 #include <math.h>
 #include <string.h>
+#include "density.h"
 #include "density_kernel.h"
 #include "distribution_op.h"
 
-/* Other x turn l into -inf, whose log_sigmoid and sigmoid are -inf and 0, NaN stays. */
+/* Other x turn l into -inf, whose log_sigmoid is -inf, NaN stays. */
 #define KERNELS(T, suffix)                                                                                             \
-  PNI_EACH_LEVEL(turn_##suffix, (const T *restrict x, const T *restrict l, T *restrict out, int64_t n, T sign),        \
-                 (x, l, out, n, sign)) {                                                                               \
+  PNI_EACH_LEVEL(turn_##suffix, (const T *restrict x, const T *restrict l, T *restrict out, int64_t n),                \
+                 (x, l, out, n)) {                                                                                     \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
-      T v = x[i], e = sign * l[i], d = -e, none = v == v ? -(T)INFINITY : v;                                           \
+      T v = x[i], e = l[i], d = -e, none = v == v ? -(T)INFINITY : v;                                                  \
       d = v == 0 ? d : none;                                                                                           \
       out[i] = v == 1 ? e : d;                                                                                         \
     }                                                                                                                  \
   }                                                                                                                    \
-  PNI_EACH_LEVEL(give_sign_##suffix, (const T *restrict x, T *restrict out, int64_t n), (x, out, n)) {                 \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-      T v = x[i], y = out[i], minus = -y;                                                                              \
-      minus = v == 0 ? minus : 0;                                                                                      \
-      out[i] = v == 1 ? y : minus;                                                                                     \
-    }                                                                                                                  \
-  }                                                                                                                    \
   static void mass_##suffix(const pni_piece *p, void *out) {                                                           \
     T turned[PNI_KERNEL_PIECE];                                                                                        \
-    turn_##suffix(p->in[0], p->in[1], turned, p->n, 1);                                                                \
+    turn_##suffix(p->in[0], p->in[1], turned, p->n);                                                                   \
     pni_vector_##suffix(PNI_VECTOR_log_sigmoid, turned, 1, out, p->n);                                                 \
   }                                                                                                                    \
   static void score_##suffix(const pni_piece *p, void *out) {                                                          \
-    T turned[PNI_KERNEL_PIECE];                                                                                        \
-    turn_##suffix(p->in[0], p->in[1], turned, p->n, -1);                                                               \
-    pni_vector_##suffix(PNI_VECTOR_sigmoid, turned, 1, out, p->n);                                                     \
-    give_sign_##suffix(p->in[0], out, p->n);                                                                           \
+    pni_mass_slopes_##suffix(p->in[0], p->in[1], 1, out, p->n);                                                        \
   }
 KERNELS(double, f64)
 KERNELS(float, f32)
@@ -73,7 +64,7 @@ static pn_tensor *vjp_score(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
                                            .vjp = d,                                                                   \
                                            __VA_ARGS__};
 ROW(bernoulli_log_mass, mass, vjp_mass, "log probability of x in {0, 1} with log odds `logits`; elsewhere -inf",
-    .advice = "a value of bernoulli is neither 0 nor 1 (for values between them there is continuous_bernoulli)")
+    .advice = PNI_BERNOULLI_ADVICE)
 ROW(bernoulli_score, score, vjp_score, "derivative of that in the logits: x - sigmoid(logits); elsewhere 0",
     .advice = NULL)
 

@@ -3,7 +3,7 @@
 **   log p(1) = log p = log_sigmoid(logits),  log p(0) = log(1 - p) = log_sigmoid(-logits)
 */
 #include <math.h>
-#include "../distribution.h"
+#include "../kernel/density.h"
 #include "../kernel/distribution_op.h"
 
 typedef pn_tensor T;
@@ -36,6 +36,13 @@ static T *log_prob(C *c, D *d, T *x) {
   T *lp = pn_add(c, pn_log(c, pn_where(c, one, p, K(1))), pn_log1p(c, pn_neg(c, pn_where(c, zero, p, K(0)))));
   T *other = pni_apply2(c, &pni_distribution_op_bernoulli_log_mass, x, pn_mul(c, p, K(0)), NULL);
   return pn_where(c, pn_logical_or(c, one, zero), lp, other);
+}
+
+/* Rows that one number of x or of the logits fills have too little to share. */
+static T *log_prob_rows(C *c, D *d, T *x) {
+  T *l = d->param[LOGITS];
+  bool rows = l && x->ndim > 0 && l->ndim > 0 && x->shape[x->ndim - 1] == l->shape[l->ndim - 1];
+  return rows ? pni_bernoulli_row_masses(c, x, l) : NULL;
 }
 
 static T *failure(C *c, D *d) {
@@ -107,6 +114,7 @@ const pni_distribution pni_dist_bernoulli = {
     .event = "",
     .flags = PNI_DIST_DISCRETE | PNI_DIST_TOTAL,
     .log_prob = log_prob,
+    .log_prob_rows = log_prob_rows,
     .cdf = cdf,
     .icdf = icdf,
     .log_cdf = log_cdf,

@@ -74,7 +74,13 @@ FN REAL NAME(exp)(REAL x) {
   return NAME(scale)(y, k, x);
 }
 
-/* The same where 2^k can be added to the exponent, |x| < EXP_NEAR. */
+/* e^-a, a >= 0: the power of two by way of a larger one, which is normal; from -EXP_MIN on 0 by rounding. */
+FN REAL NAME(exp_minus)(REAL a) {
+  REAL k, y = NAME(reduced_exp)(-(-EXP_MIN < a ? -EXP_MIN : a), &k);
+  return y * NAME(real)((NAME(bits)(k) + (BIAS + BIAS / 2)) << DIGITS) * NAME(real)((BIAS - BIAS / 2) << DIGITS);
+}
+
+/* e^x where 2^k can be added to the exponent, |x| < EXP_NEAR. */
 FN REAL NAME(exp_near)(REAL x) {
   REAL k, y = NAME(reduced_exp)(x, &k);
   return NAME(real)(NAME(bits)(y) + (NAME(bits)(k) << DIGITS));
@@ -188,13 +194,13 @@ FN REAL NAME(tanh)(REAL x) {
 
 /* 1 / (1 + e^-x) as {1 or e^-|x|} / (1 + e^-|x|), so that neither tail loses digits. 2.5 ULP. */
 FN REAL NAME(sigmoid)(REAL x) {
-  REAL e = NAME(exp)(-NAME(absolute)(x));
+  REAL e = NAME(exp_minus)(NAME(absolute)(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
 
 /* log(1 + e^x) = max(x, 0) + log(1 + e), e = e^-|x|; from e = sqrt 2 - 1 on as log 2 + log(1 + (e - 1)/2). 1.7 ULP. */
 FN REAL NAME(softplus)(REAL x) {
-  REAL e = NAME(exp)(-NAME(absolute)(x));
+  REAL e = NAME(exp_minus)(NAME(absolute)(x));
   BITS large = (BITS)0 - (BITS)(e > (REAL)0.41421356237309505), half = NAME(bits)((REAL)0.5 * (e - 1));
   REAL f = NAME(real)((half & large) | (NAME(bits)(e) & ~large));
   return (x < 0 ? 0 : x) + NAME(log_sum)(NAME(real)(ONE_BITS & large), f, 0);
@@ -202,3 +208,33 @@ FN REAL NAME(softplus)(REAL x) {
 
 /* -softplus(-x). 1.7 ULP. */
 FN REAL NAME(log_sigmoid)(REAL x) { return -NAME(softplus)(-x); }
+
+/* The log odds of a Bernoulli variable's x if l are those of 1: l or -l; of x that it never is -inf, NaN stays. */
+FN REAL NAME(odds_of)(REAL x, REAL l) {
+  REAL minus = -l, none = x == x ? -INFINITY : x;
+  minus = x == 0 ? minus : none;
+  return x == 1 ? l : minus;
+}
+
+/* Log masses, which are min(t, 0) - log(1 + e^-|t|) of t = odds_of(x, l), gathered: lanes k of PNI_MASS_LANES become
+ * prod (1 + e^-|t|) - 1, which keeps its digits where that is small, and lanes PNI_MASS_LANES + k sums of min(t, 0). */
+TARGET static void NAME(loop_masses)(const REAL *restrict x, const REAL *restrict l, REAL *restrict lane,
+                                     int64_t groups) {
+  REAL *restrict below = lane + PNI_MASS_LANES;
+  for (; groups-- > 0; x += PNI_MASS_LANES, l += PNI_MASS_LANES)
+    PAIRED for (int k = 0; k < PNI_MASS_LANES; k++) {
+      REAL t = NAME(odds_of)(x[k], l[k]), e = NAME(exp_minus)(NAME(absolute)(t)), p = lane[k];
+      lane[k] = p + MADD(p, e, e);
+      below[k] += 0 < t ? 0 : t;
+    }
+}
+
+/* g times their derivatives in l, sigmoid(-t) where x is 1, -sigmoid(-t) where it is 0. */
+TARGET static void NAME(loop_mass_slopes)(const REAL *restrict x, const REAL *restrict l, REAL g, REAL *restrict o,
+                                          int64_t groups) {
+  for (int64_t i = 0; i < groups * PNI_VECTOR_GROUP; i++) {
+    REAL y = NAME(sigmoid)(-NAME(odds_of)(x[i], l[i])), minus = -y;
+    minus = x[i] == 0 ? minus : 0;
+    o[i] = g * (x[i] == 1 ? y : minus);
+  }
+}

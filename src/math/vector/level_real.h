@@ -36,6 +36,13 @@
 #define IN_GROUP
 #endif
 
+/* Two vectors at a time, so that one's chain of operations fills the other's waits. */
+#if defined(__GNUC__) && !defined(__clang__) && FUSED
+#define PAIRED _Pragma("GCC unroll 2")
+#else
+#define PAIRED
+#endif
+
 #if FUSED
 #define MADD(x, y, z) FMA(x, y, z)
 #else
@@ -163,4 +170,7 @@ const pni_vector_level LEVEL = {
 #define X(name) loop_##name##_f32,
     .f32 = {PNI_VECTOR_FUNCTIONS(X)},
 #undef X
-};
+    .masses_f64 = loop_masses_f64,
+    .masses_f32 = loop_masses_f32,
+    .mass_slopes_f64 = loop_mass_slopes_f64,
+    .mass_slopes_f32 = loop_mass_slopes_f32};

@@ -25,12 +25,18 @@ typedef enum pni_vector_function {
 } pni_vector_function;
 
 /* Loops run over whole groups. */
-enum { PNI_VECTOR_GROUP = 16 };
+enum { PNI_VECTOR_GROUP = 16, PNI_MASS_LANES = 32 };
 
 /* y[i] = f(x[i]) for i < groups * PNI_VECTOR_GROUP; x and y are different arrays. */
 typedef struct pni_vector_level {
   void (*f64[PNI_VECTORS])(const double *x, double *y, int64_t groups);
   void (*f32[PNI_VECTORS])(const float *x, float *y, int64_t groups);
+  /* Log masses of Bernoulli variables x with log odds l, and g times their slopes in l; groups of the former are of
+   * PNI_MASS_LANES numbers, and `lane` has twice as many (elementary_real.h). */
+  void (*masses_f64)(const double *x, const double *l, double *lane, int64_t groups);
+  void (*masses_f32)(const float *x, const float *l, float *lane, int64_t groups);
+  void (*mass_slopes_f64)(const double *x, const double *l, double g, double *out, int64_t groups);
+  void (*mass_slopes_f32)(const float *x, const float *l, float g, float *out, int64_t groups);
 } pni_vector_level;
 
 extern const pni_vector_level pni_vector_portable, pni_vector_avx2, pni_vector_avx512;
@@ -40,6 +46,13 @@ const pni_vector_level *pni_vector_at(int level);
 /* y[i] = f(x[i * stride]) for any n >= 0, at the processor's level. x and y may be the same array if stride is 1. */
 void pni_vector_f64(pni_vector_function f, const double *x, int64_t stride, double *y, int64_t n);
 void pni_vector_f32(pni_vector_function f, const float *x, int64_t stride, float *y, int64_t n);
+
+/* Of Bernoulli variables x with log odds l of 1: the sum of n log masses, whose digits grow no fewer with n, and g times
+ * their slopes in l. An x that is neither 0 nor 1 has -inf and slope 0, NaN has NaN and 0. */
+double pni_log_masses_f64(const double *x, const double *l, int64_t n);
+double pni_log_masses_f32(const float *x, const float *l, int64_t n);
+void pni_mass_slopes_f64(const double *x, const double *l, double g, double *out, int64_t n);
+void pni_mass_slopes_f32(const float *x, const float *l, float g, float *out, int64_t n);
 
 /* pni_log1p_gap (math/special.h) of n numbers, which are not those of the result. The same bits at every level. */
 void pni_log1p_gaps(const double *x, double *out, int64_t n);

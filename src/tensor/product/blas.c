@@ -21,22 +21,7 @@ static layout layout_of(const pn_tensor *t) {
   return (layout){CblasNoTrans, 0};
 }
 
-/* Rows are often short: loops of their own rather than calls of memcpy. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define NO_CALLS __attribute__((optimize("no-tree-loop-distribute-patterns")))
-#else
-#define NO_CALLS
-#endif
 #define BIAS(T, suffix)                                                                                                \
-  static NO_CALLS void fill_##suffix(T *restrict out, int64_t ld, const T *restrict b, int64_t step, int64_t m,        \
-                                     int64_t n) {                                                                      \
-    if (step == 1)                                                                                                     \
-      for (int64_t i = 0; i < m; i++, out += ld)                                                                       \
-        for (int64_t k = 0; k < n; k++) out[k] = b[k];                                                                 \
-    else                                                                                                               \
-      for (int64_t i = 0; i < m; i++, out += ld)                                                                       \
-        for (int64_t k = 0; k < n; k++) out[k] = b[k * step];                                                          \
-  }                                                                                                                    \
   static void add_##suffix(T *restrict out, const T *b, int64_t step, int64_t m, int64_t n) {                          \
     for (int64_t i = 0; i < m; i++, out += n)                                                                          \
       for (int64_t k = 0; k < n; k++) out[k] += b[k * step];                                                           \
@@ -44,12 +29,21 @@ static layout layout_of(const pn_tensor *t) {
 BIAS(double, f64)
 BIAS(float, f32)
 
-/* Every row of the m x n part of the result that begins at `out` and at column `at` becomes the bias. */
+/* Every row of the m x n part of the result that begins at `out` and at column `at` becomes the bias: rows that follow
+ * one another are copied many at a time. */
 static void fill_bias(const pni_product *j, char *out, int64_t at, int64_t m, int64_t n) {
-  if (j->dtype == PN_FLOAT64)
-    fill_f64((double *)(void *)out, j->n, (const double *)j->bias + at * j->bias_step, j->bias_step, m, n);
+  enum { NEAR = 16384 };
+  int64_t size = j->dtype == PN_FLOAT64 ? 8 : 4, row = n * size, most = n == j->n && row < NEAR ? NEAR / row : 1;
+  const char *from = (const char *)j->bias + at * j->bias_step * size;
+  if (j->bias_step == 1)
+    memcpy(out, from, (size_t)row);
   else
-    fill_f32((float *)(void *)out, j->n, (const float *)j->bias + at * j->bias_step, j->bias_step, m, n);
+    for (int64_t k = 0; k < n; k++) memcpy(out + k * size, from + k * j->bias_step * size, (size_t)size);
+  for (int64_t i = 1, take; i < m; i += take) {
+    take = i < most ? i : most;
+    if (take > m - i) take = m - i;
+    memcpy(out + i * j->n * size, out, (size_t)(take * row));
+  }
 }
 
 static void set_bias(pni_product *j, const pn_tensor *bias) {

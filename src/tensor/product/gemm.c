@@ -65,7 +65,7 @@ __attribute__((constructor)) static void settle(void) {
  * is larger is OpenBLAS's, and x' y'. Its packing shows where sums are SHORT. */
 enum { SMALL = 1000000, NARROW = 400, SHORT = 32, PAGE = 4096 };
 static const bool own[PNI_CPU_LEVELS][2][3] = {
-    [PNI_CPU_AVX2] = {{true, true, true}, {true, false, true}},
+    [PNI_CPU_AVX2] = {{true, true, true}, {true, true, true}},
     [PNI_CPU_AVX512] = {{false, true, false}, {false, true, false}},
 };
 

@@ -166,11 +166,11 @@ FN void NAME(panel_ahead)(const pni_panel_product *p, const REAL *y, int64_t k, 
     for (int64_t c = 0; c < length; c += LINE) __builtin_prefetch(y + r * row + c, 0, 2);
 }
 
-/* Blocks have as many rows each as can be. */
+/* Blocks have the same number of rows, or one fewer. */
 TARGET static void NAME(panel_rows)(const pni_panel_product *p) {
   REAL own[DEEPEST * COLUMNS] __attribute__((aligned(64)));
   const REAL *panel = own, *packed = p->packed;
-  int64_t depth = NAME(panel_depth)(p->k), blocks = (p->m + ROWS - 1) / ROWS, height = (p->m + blocks - 1) / blocks;
+  const int64_t depth = NAME(panel_depth)(p->k), blocks = (p->m + ROWS - 1) / ROWS;
   for (int64_t first = 0; first < p->k; first += depth)
     for (int64_t at = 0; at < p->n; at += COLUMNS) {
       int64_t k = p->k - first < depth ? p->k - first : depth, n = p->n - at < COLUMNS ? p->n - at : COLUMNS;
@@ -193,19 +193,21 @@ TARGET static void NAME(panel_rows)(const pni_panel_product *p) {
            .mask = ~0U >> (32 - ((n - 1) % LANES + 1))};
       bool last = at + COLUMNS >= p->n;
       int64_t ahead_at = last ? 0 : at + COLUMNS, ahead_first = last ? first + depth : first;
-      for (int64_t i = 0; i < p->m; i += height, b.x += height * p->x_row, b.out += height * p->out_row) {
-        int64_t rows = p->m - i < height ? p->m - i : height;
+      for (int64_t i = 0, rows, left = p->m; i < blocks; i++, left -= rows) {
+        rows = (left + blocks - i - 1) / (blocks - i);
         if (!packed && ahead_first < p->k) NAME(panel_ahead)
         (p, (const REAL *)p->y + ahead_first * p->y_row + ahead_at * p->y_col,
-         p->k - ahead_first < depth ? p->k - ahead_first : depth, p->n - ahead_at < COLUMNS ? p->n - ahead_at : COLUMNS,
-         i / height, blocks);
+         p->k - ahead_first < depth ? p->k - ahead_first : depth, p->n - ahead_at < COLUMNS ? p->n - ahead_at : COLUMNS, i,
+         blocks);
 #ifndef STORE_SOME
         if (n != LANES && n != COLUMNS)
           NAME(panel_edge)(b, rows, n);
         else
 #endif
           NAME(panel_tiles)[rows - 1][n > LANES](&b);
-        if (from) b.from += height * b.from_row;
+        b.x += rows * p->x_row;
+        b.out += rows * p->out_row;
+        if (from) b.from += rows * b.from_row;
       }
     }
 }
