@@ -1,4 +1,5 @@
 #include <string.h>
+#include "../../base/rooms.h"
 #include "../../base/span.h"
 #include "conv.h"
 
@@ -19,7 +20,7 @@ typedef struct {
   int32_t *place;        /* of each element of a channel's patches in the channel, -1 beyond it; may be NULL */
   int64_t places;
   int what;
-  char *x, *w, *y, *col, *partial;
+  char *x, *w, *y, *partial;
 } job;
 
 static const pni_conv_kernels *kernels_of(const pn_tensor *t) {
@@ -84,7 +85,6 @@ static char *out_at(const job *j, int64_t i) { return j->y + i * j->g->co * j->a
 static char *weight_at(const job *j, char *w, int64_t i) {
   return w + i % j->g->groups * j->g->co * j->depth * j->size;
 }
-static char *columns_at(const job *j, int64_t begin) { return j->col + begin / j->grain * j->room * j->size; }
 
 /* Where a tile begins in a channel of the result (of the image, where patches are the image). */
 static int64_t place_of(const job *j, const pni_conv_tile *t) { return t->row * j->g->out[1] + t->column; }
@@ -129,21 +129,21 @@ static void multiply(const job *j, const product *p) {
     }
 }
 
-static void forward(void *data, int64_t begin, int64_t end) {
+static void forward(void *data, int64_t begin, int64_t end, void *col) {
   const job *j = data;
   const pni_conv *g = j->g;
   for (int64_t i = begin; i < end; i++)
     for (pni_conv_tile t = {0}; next_tile(j, &t);) {
       product p = {.m = g->co, .n = t.rows * t.columns, .k = t.last - t.first, .lda = j->depth, .ldc = j->area};
       p.a = weight_at(j, j->w, i) + t.first * j->size;
-      p.b = patch_matrix(j, i, columns_at(j, begin), &t, &p.ldb);
+      p.b = patch_matrix(j, i, col, &t, &p.ldb);
       p.c = out_at(j, i) + place_of(j, &t) * j->size;
       p.beta = t.first > 0;
       multiply(j, &p);
     }
 }
 
-static void image(void *data, int64_t begin, int64_t end) {
+static void image(void *data, int64_t begin, int64_t end, void *col) {
   const job *j = data;
   const pni_conv *g = j->g;
   for (int64_t i = begin; i < end; i++) {
@@ -154,7 +154,7 @@ static void image(void *data, int64_t begin, int64_t end) {
       p.a = weight_at(j, j->w, i) + t.first * j->size;
       p.b = out_at(j, i) + place_of(j, &t) * j->size;
       p.ldb = j->area;
-      p.c = j->pointwise ? x + (t.first * j->plane + place_of(j, &t)) * j->size : columns_at(j, begin);
+      p.c = j->pointwise ? x + (t.first * j->plane + place_of(j, &t)) * j->size : col;
       p.ldc = j->pointwise ? j->plane : p.n;
       multiply(j, &p);
       if (!j->pointwise) j->f->scatter(g, &t, p.c, x);
@@ -163,7 +163,7 @@ static void image(void *data, int64_t begin, int64_t end) {
 }
 
 /* Items are samples; each shard has a sum of its own. */
-static void weight(void *data, int64_t begin, int64_t end) {
+static void weight(void *data, int64_t begin, int64_t end, void *col) {
   const job *j = data;
   const pni_conv *g = j->g;
   char *sum = j->partial + begin / j->grain * g->groups * g->co * j->depth * j->size;
@@ -171,7 +171,7 @@ static void weight(void *data, int64_t begin, int64_t end) {
     for (pni_conv_tile t = {0}; next_tile(j, &t);) {
       product p = {.tb = true, .m = g->co, .n = t.last - t.first, .k = t.rows * t.columns, .lda = j->area};
       p.a = out_at(j, i) + place_of(j, &t) * j->size;
-      p.b = patch_matrix(j, i, columns_at(j, begin), &t, &p.ldb);
+      p.b = patch_matrix(j, i, col, &t, &p.ldb);
       p.c = weight_at(j, sum, i) + t.first * j->size;
       p.ldc = j->depth;
       p.beta = i >= (begin + 1) * g->groups || t.row > 0 || t.column > 0;
@@ -208,22 +208,22 @@ static bool make_places(pn_context *c, job *j) {
 }
 
 /* Runs `body` over items with a patch buffer for each shard. */
-static pn_status run(pn_context *c, job *j, int64_t items, pni_shard body) {
+static pn_status run(pn_context *c, job *j, int64_t items, pni_room_shard body) {
   double work = (double)(j->g->co * (body == weight ? j->g->groups : 1)) * (double)j->depth * (double)j->area;
   j->grain = (int64_t)(400000 / (work + 1)) + 1;
   if (j->grain < (items + SHARDS - 1) / SHARDS) j->grain = (items + SHARDS - 1) / SHARDS;
   int64_t shards = (items + j->grain - 1) / j->grain, col = j->pointwise ? 1 : j->room;
   int64_t weights = pni_times(pni_times(j->g->groups, j->g->co), j->depth);
   bool partial = body == weight && shards > 1;
-  j->col = make_places(c, j) ? pni_alloc_array(c, pni_times(shards, col), (size_t)j->size) : NULL;
-  j->partial = partial && j->col ? pni_alloc_array(c, pni_times(shards, weights), (size_t)j->size) : j->w;
-  if (j->col && j->partial && pni_parallel(c, items, j->grain, body, j) == PN_OK && partial) {
+  if (!make_places(c, j)) return c->status;
+  j->partial = partial ? pni_alloc_array(c, pni_times(shards, weights), (size_t)j->size) : j->w;
+  if (j->partial) pni_parallel_in_rooms(c, items, j->grain, col, (size_t)j->size, body, j);
+  if (partial && !pni_failed(c)) {
     memcpy(j->w, j->partial, (size_t)(weights * j->size));
     for (int64_t s = 1; s < shards && !pni_check_cancel(c); s++)
       j->f->add(j->w, j->partial + s * weights * j->size, weights);
   }
-  if (partial && j->col) pni_free(c, j->partial);
-  pni_free(c, j->col);
+  if (partial) pni_free(c, j->partial);
   pni_free(c, j->place);
   return c->status;
 }
