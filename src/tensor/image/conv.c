@@ -17,9 +17,7 @@ typedef struct {
   int64_t room;          /* elements of a tile's patches */
   int64_t area, plane;   /* elements of one channel out and in */
   bool pointwise;        /* patches are the image itself */
-  int32_t *place;        /* of each element of a channel's patches in the channel, -1 beyond it; may be NULL */
-  int64_t places;
-  int what;
+  int64_t planes;        /* elements of an image that is split by columns; 0: it is not */
   char *x, *w, *y, *partial;
 } job;
 
@@ -93,10 +91,13 @@ static int64_t place_of(const job *j, const pni_conv_tile *t) { return t->row * 
 static const char *patch_matrix(const job *j, int64_t i, char *col, const pni_conv_tile *t, int64_t *ld) {
   *ld = j->pointwise ? j->plane : t->rows * t->columns;
   if (j->pointwise) return image_at(j, i) + (t->first * j->plane + place_of(j, t)) * j->size;
-  if (j->place)
-    j->f->gather(j->place, j->places, j->g->ci, j->plane, image_at(j, i), col);
-  else
+  if (!j->planes) {
     j->f->patches(j->g, t, image_at(j, i), col);
+    return col;
+  }
+  char *planes = col + (j->room + PNI_CONV_SLACK) * j->size;
+  j->f->split(j->g, image_at(j, i), planes);
+  j->f->gather(j->g, planes, col);
   return col;
 }
 
@@ -179,32 +180,16 @@ static void weight(void *data, int64_t begin, int64_t end, void *col) {
     }
 }
 
-/* Rows of patches that are short or have gaps are read by a table of places, where one serves all channels of all
- * images: the whole result is one tile. */
-static bool by_table(const job *j) {
+/* Rows of patches that are short or have gaps are runs once the image is split by columns, where the whole result is
+ * one tile. */
+static int64_t planes_of(const job *j) {
   enum { SHORT = 16 };
+  const pni_conv *g = j->g;
   bool whole = j->room == j->depth * j->area;
-  return !j->pointwise && j->plane > 0 && whole && (j->g->stride[1] > 1 || j->g->out[1] < SHORT);
-}
-
-static void fill_places(const pni_conv *g, int32_t *at) {
-  for (int64_t i = 0; i < g->kernel[0]; i++)
-    for (int64_t k = 0; k < g->kernel[1]; k++)
-      for (int64_t p = 0; p < g->out[0]; p++)
-        for (int64_t q = 0; q < g->out[1]; q++) {
-          int64_t row = p * g->stride[0] + i * g->dilation[0] - g->padding[0];
-          int64_t column = q * g->stride[1] + k * g->dilation[1] - g->padding[1];
-          bool in = row >= 0 && row < g->image[0] && column >= 0 && column < g->image[1];
-          *at++ = in ? (int32_t)(row * g->image[1] + column) : -1;
-        }
-}
-
-static bool make_places(pn_context *c, job *j) {
-  if (!by_table(j)) return true;
-  j->places = pni_times(pni_times(j->g->kernel[0], j->g->kernel[1]), j->area);
-  j->place = pni_alloc_array(c, j->places, sizeof *j->place);
-  if (j->place) fill_places(j->g, j->place);
-  return j->place != NULL;
+  if (j->pointwise || !whole || (g->stride[1] == 1 && g->out[1] >= SHORT)) return 0;
+  int64_t rows = pni_times(g->ci, g->image[0] + 2 * g->padding[0]);
+  int64_t planes = pni_times(rows, pni_times(g->stride[1], pni_conv_split_width(g)));
+  return planes <= TILE ? planes : 0;
 }
 
 /* Runs `body` over items with a patch buffer for each shard. */
@@ -212,19 +197,19 @@ static pn_status run(pn_context *c, job *j, int64_t items, pni_room_shard body) 
   double work = (double)(j->g->co * (body == weight ? j->g->groups : 1)) * (double)j->depth * (double)j->area;
   j->grain = (int64_t)(400000 / (work + 1)) + 1;
   if (j->grain < (items + SHARDS - 1) / SHARDS) j->grain = (items + SHARDS - 1) / SHARDS;
-  int64_t shards = (items + j->grain - 1) / j->grain, col = j->pointwise ? 1 : j->room;
+  int64_t shards = (items + j->grain - 1) / j->grain, room = j->pointwise ? 1 : j->room;
+  j->planes = body == image ? 0 : planes_of(j);
+  if (j->planes) room = pni_plus(room, j->planes + 2 * PNI_CONV_SLACK);
   int64_t weights = pni_times(pni_times(j->g->groups, j->g->co), j->depth);
   bool partial = body == weight && shards > 1;
-  if (!make_places(c, j)) return c->status;
   j->partial = partial ? pni_alloc_array(c, pni_times(shards, weights), (size_t)j->size) : j->w;
-  if (j->partial) pni_parallel_in_rooms(c, items, j->grain, col, (size_t)j->size, body, j);
+  if (j->partial) pni_parallel_in_rooms(c, items, j->grain, room, (size_t)j->size, body, j);
   if (partial && !pni_failed(c)) {
     memcpy(j->w, j->partial, (size_t)(weights * j->size));
     for (int64_t s = 1; s < shards && !pni_check_cancel(c); s++)
       j->f->add(j->w, j->partial + s * weights * j->size, weights);
   }
   if (partial) pni_free(c, j->partial);
-  pni_free(c, j->place);
   return c->status;
 }
 
