@@ -101,6 +101,19 @@ describe("replayed forecasts", function()
     end)
   end
 
+  it("have them for another number of series, too", function()
+    for name in pairs(kinds) do
+      local m = make(name)
+      local batch, u = given(m)
+      local function ahead(size, compile)
+        return m:forecast({ y = batch.y:slice(2, 1, size), inputs = batch.inputs:slice(2, 1, size),
+          lengths = { table.unpack(batch.lengths, 1, size) } }, 6, { draws = 5, inputs = u:slice(2, 1, size),
+          compile = compile, generator = pn.generator(5) })
+      end
+      for _, size in ipairs { 3, 2, 3, 1 } do assert.is_true(same(ahead(size, false), ahead(size, true))) end
+    end
+  end)
+
   it("run a step once for each form of it", function()
     for name, kind in pairs { sgls = "categorical", arsgls = "gaussian" } do
       local m = make(name)

@@ -84,17 +84,17 @@ local function equal(a, b)
   return true
 end
 
--- What was captured under a name for parts in this form, and for what the model and its networks hold now: pn.compile
+-- What was captured under a name for parts in this form, and for what the model and its networks hold `now`: pn.compile
 -- watches nothing of a function of the library. Draws come from a generator of its own, which is set to where that of
 -- the call stands: a plan keeps its generator.
-local function way_of(self, name, own_generator, step, places, names)
+local function way_of(self, name, own_generator, step, places, names, now)
   local mine = kept[self]
   if not mine or mine.count == WAYS then
     mine = { count = 0, ways = {} }
     kept[self] = mine
   end
   local key = table.concat({ name, own_generator and "own" or "default", table.unpack(names) }, " ")
-  local now, ways = add_fields(self, {}, {}), mine.ways[key] or {}
+  local ways = mine.ways[key] or {}
   mine.ways[key] = ways
   for k = #ways, 1, -1 do
     if equal(ways[k].fields, now) then return ways[k] end
@@ -107,6 +107,20 @@ local function way_of(self, name, own_generator, step, places, names)
   return ways[#ways]
 end
 
+-- What a call of what was captured gave, after true; false where it cannot be captured.
+local function answered(way, generator, ok, ...)
+  if ok then
+    if generator then
+      generator:set_state(way.generator:state())
+    end
+    return true, ...
+  elseif core.raised_status((...)) ~= "state" then
+    error((...), 0)
+  end
+  way.call = nil
+  return false
+end
+
 -- A call of what was captured. What cannot be captured, as a network of one's own that looks at numbers, is computed
 -- step by step from there on, by the same draws.
 local function called(way, generator, list)
@@ -116,41 +130,39 @@ local function called(way, generator, list)
   if generator then
     way.generator:set_state(generator:state())
   end
-  local result = table.pack(pcall(way.call, table.unpack(list)))
-  if result[1] then
-    if generator then
-      generator:set_state(way.generator:state())
-    end
-    return true, table.unpack(result, 2, result.n)
-  elseif core.raised_status(result[2]) ~= "state" then
-    error(result[2], 0)
-  end
-  way.call = nil
-  return false
+  return answered(way, generator, pcall(way.call, table.unpack(list)))
 end
 
---- of(self, name, how, step): step(self, parts, generator), whose parts are (nested) tables of tensors and which gives
---- tensors (the last may be nil), as a function of parts alone: replayed unless how.compile is false, with draws of
---- how.generator (nil: the default one). Parts of all calls have the form of the first. What `step` depends on beside
---- self and parts stands in the name.
-function replayed_step.of(self, name, how, step)
-  local generator, places, way = how.generator, nil, nil
-  return function(parts)
-    if how.compile == false or core.capture.going_on() then
-      return step(self, parts, generator)
+-- The results of a call that was answered, or of the step itself, from where the draws stood.
+local function settled(self, step, parts, generator, before, ok, ...)
+  if ok then
+    return ...
+  end
+  if before then core.set_rng_state(before) end
+  return step(self, parts, generator)
+end
+
+--- of(self, how): a function of (name, step) for the steps of one call, step(self, parts, generator), whose parts are
+--- (nested) tables of tensors and which gives tensors (the last may be nil). It gives the step as a function of parts
+--- alone: replayed unless how.compile is false, with draws of how.generator (nil: the default one). Parts of all calls
+--- have the form of the first. What `step` depends on beside self and parts stands in the name.
+function replayed_step.of(self, how)
+  local generator, fields = how.generator, nil
+  return function(name, step)
+    local places, way
+    return function(parts)
+      if how.compile == false or core.capture.going_on() then
+        return step(self, parts, generator)
+      end
+      if not way then
+        local names
+        places, names = places_of(parts, {}, { tables = {} }, {})
+        fields = fields or add_fields(self, {}, {})
+        way = way_of(self, name, generator ~= nil, step, places, names, fields)
+      end
+      local before = not generator and way.call and core.rng_state()
+      return settled(self, step, parts, generator, before, called(way, generator, taken(parts, places)))
     end
-    if not way then
-      local names
-      places, names = places_of(parts, {}, { tables = {} }, {})
-      way = way_of(self, name, generator ~= nil, step, places, names)
-    end
-    local before = not generator and way.call and core.rng_state()
-    local result = table.pack(called(way, generator, taken(parts, places)))
-    if result[1] then
-      return table.unpack(result, 2, result.n)
-    end
-    if before then core.set_rng_state(before) end
-    return step(self, parts, generator)
   end
 end
 

@@ -43,6 +43,23 @@ local function controls(self, name, x, frozen)
   return x:matmul(flat:t()):reshape { shape[1], shape[2], self.bases.count, -1 }
 end
 
+local PARTS = { "u", "b", "d", "switch_inputs", "c", "innovation", "y", "observed", "seen" }
+
+-- What `around` has, a list of {name =, field =, x = [T, ...]}: a field where the name stands for a Gaussian.
+local function parts_of(around)
+  local list = {}
+  for _, name in ipairs(PARTS) do
+    list[#list + 1] = around[name] and { name = name, x = around[name] } or nil
+  end
+  for _, name in ipairs(around.q and { "s", "z" } or {}) do
+    local q = around.q[name]
+    for _, field in ipairs(q and { "loc", "variance" } or {}) do
+      list[#list + 1] = { name = "q_" .. name, field = field, x = q[field] }
+    end
+  end
+  return list
+end
+
 -- What the steps of a prepared batch, or of what is to come, need beside the particles; from a belief's start on.
 local function surroundings(self, b, how)
   local frozen = how and how.frozen
@@ -59,24 +76,63 @@ local function surroundings(self, b, how)
     around.seen = b.observed:any(3, true)
     around.q = self.encoder and self.encoder(b.y, around.u) or {}
   end
-  return around
+  return parts_of(around)
 end
 
-local PARTS = { "u", "b", "d", "switch_inputs", "c", "innovation", "y", "observed", "seen" }
-
-local function slice_of(q, t)
-  return q and { loc = q.loc:select(1, t), variance = q.variance:select(1, t) }
-end
-
-local function at_step(around, t)
-  local at = {}
-  for _, name in ipairs(PARTS) do
-    at[name] = around[name] and around[name]:select(1, t)
+local function put(at, part, x)
+  if part.field then
+    at[part.name] = at[part.name] or {}
+    at[part.name][part.field] = x
+  else
+    at[part.name] = x
   end
-  if around.q then
-    at.q_s, at.q_z = slice_of(around.q.s, t), slice_of(around.q.z, t)
+end
+
+local function at_step(parts, t)
+  local at = {}
+  for _, part in ipairs(parts) do
+    put(at, part, part.x:select(1, t))
   end
   return at
+end
+
+-- The parts side by side, so that a replayed step takes few tensors: by dtype [T, width]; where each stands, a list; and
+-- that as a text.
+local function side_by_side(parts)
+  local lists, rows, places, form = {}, {}, {}, {}
+  for k, part in ipairs(parts) do
+    local dtype, shape = part.x:dtype(), part.x:shape()
+    local list, steps = lists[dtype] or { width = 0 }, table.remove(shape, 1)
+    local width = part.x:numel() // steps
+    lists[dtype], list[#list + 1] = list, part.x:reshape { steps, width }
+    places[k] = { name = part.name, field = part.field, dtype = dtype, first = list.width + 1,
+      last = list.width + width, shape = shape }
+    list.width, form[k] = list.width + width, part.name .. " " .. table.concat(shape, "x")
+  end
+  for dtype, list in pairs(lists) do
+    rows[dtype] = core.concatenate(list, 2)
+  end
+  return rows, places, table.concat(form, " ")
+end
+
+local function row_at(rows, t)
+  local row = {}
+  for dtype, x in pairs(rows) do
+    row[dtype] = x:select(1, t)
+  end
+  return row
+end
+
+-- step(self, parts, generator) whose parts.at is a row.
+local function of_row(places, step)
+  return function(self, parts, generator)
+    local at = {}
+    for _, place in ipairs(places) do
+      put(at, place, parts.at[place.dtype]:slice(1, place.first, place.last):reshape(place.shape))
+    end
+    parts.at = at
+    return step(self, parts, generator)
+  end
 end
 
 -- ---- the linear system given a switch ----
@@ -298,14 +354,18 @@ local function filter_step(self, parts, generator)
     state.carried[self.recurrence_group], state.auxiliary
 end
 
--- What is known after the next step, and the increment of the log-evidence: a function of what at_step gives.
-local function replayed_steps(self, before, how)
-  local group, first, later = self.recurrence_group, replayed_step.of(self, "first", how, filter_step), nil
+-- What is known after each step of these parts, and the increment of the log-evidence: a function of t.
+local function replayed_steps(self, before, around, how)
+  local group, replayed = self.recurrence_group, replayed_step.of(self, how)
+  local rows, places, form = side_by_side(around)
+  local step = of_row(places, filter_step)
+  local first, later = replayed("first " .. form, step), nil
   local x = before and before.particles
   local carry = x and { log_weights = before.log_weights, s = x.s, mean = x.mean, cov = x.cov, carried = x.weights }
-  return function(at)
-    local increment, log_weights, weighed, s, mean, cov, weights, z = (later or first) { at = at, before = carry }
-    later = later or replayed_step.of(self, "later", how, filter_step)
+  return function(t)
+    local increment, log_weights, weighed, s, mean, cov, weights, z = (later or first) { at = row_at(rows, t),
+      before = carry }
+    later = later or replayed("later " .. form, step)
     carry = { weighed = weighed, s = s, mean = mean, cov = cov, carried = { [group] = weights } }
     return { log_weights = log_weights, particles = { s = s, mean = mean, cov = cov, weights = carry.carried, z = z } },
       increment
@@ -313,10 +373,10 @@ local function replayed_steps(self, before, how)
 end
 
 -- The same by one filter, which `each` sees.
-local function seen_steps(self, how, size, each)
+local function seen_steps(self, around, how, size, each)
   local f = filter_of(self, size, how)
-  return function(at, t)
-    local increment = taken_in(f, at)
+  return function(t)
+    local increment = taken_in(f, at_step(around, t))
     local x = f.pass.state
     each(t, f, x, increment)
     return { log_weights = f.pass.machine:log_weights(), particles = { s = x.s, mean = x.mean, cov = x.cov,
@@ -327,10 +387,10 @@ end
 -- Steps of b from what was known before; each series stops at its own end. `each` sees every step.
 local function go_on(self, before, b, how, each)
   local around = surroundings(self, b)
-  local step = each and seen_steps(self, how, b.size, each) or replayed_steps(self, before, how)
+  local step = each and seen_steps(self, around, how, b.size, each) or replayed_steps(self, before, around, how)
   local now, total = before, before and before.log_evidence
   for t = 1, b.steps do
-    local after, increment = step(at_step(around, t), t)
+    local after, increment = step(t)
     total = total and total + increment or increment
     after = b.active and now and where_active(b.active:select(1, t), after, { log_weights = now.log_weights,
       particles = now.particles }) or after
@@ -443,14 +503,13 @@ end
 --- paths(self, state, o): draws [draws, steps, B, p] from a belief's state: {particles, log_weights}. "ancestral":
 --- joint paths; "marginal": the state summed out, its moments not updated by what is drawn.
 function switching_system.paths(self, state, o)
-  local begin = replayed_step.of(self, "start " .. o.mode, o, starts[o.mode])
-  local step = replayed_step.of(self, "step " .. o.mode, o, steps[o.mode])
-  local around, list, x = surroundings(self, o), {}, state.particles
-  local now = table.pack(begin { log_weights = state.log_weights, many = core.zeros { o.draws }, particles = { s = x.s,
-    mean = x.mean, cov = x.cov, weights = x.weights } })
+  local replayed, list, p = replayed_step.of(self, o), {}, state.particles
+  local rows, places, form = side_by_side(surroundings(self, o))
+  local step = replayed(("step %s %s"):format(o.mode, form), of_row(places, steps[o.mode]))
+  local weights, s, x, cov = replayed("start " .. o.mode, starts[o.mode]) { log_weights = state.log_weights,
+    many = core.zeros { o.draws }, particles = { s = p.s, mean = p.mean, cov = p.cov, weights = p.weights } }
   for t = 1, o.steps do
-    now = table.pack(step { now = form_of(self, o, table.unpack(now, 1, 4)), at = at_step(around, t) })
-    list[t] = table.remove(now, 1)
+    list[t], weights, s, x, cov = step { now = form_of(self, o, weights, s, x, cov), at = row_at(rows, t) }
   end
   return core.stack(list, 2)
 end
