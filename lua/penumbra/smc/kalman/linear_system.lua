@@ -85,9 +85,9 @@ local function system_tensors(where, given)
       s[name] = nil
     else
       x = options.numbers(where, name, x, "tensor")
-      if type(x) == "number" or x:ndim() < own then
+      if x:ndim() < own then
         core.error(("%s: %s must have at least %d ax%s, got %s"):format(where, name, own, own == 1 and "is" or "es",
-          type(x) == "number" and x or shape_text(x)))
+          shape_text(x)))
       end
       s[name] = x
     end
@@ -195,9 +195,6 @@ end
 
 local function read_observations(where, self, y, o)
   y = options.numbers(where, "y", y, "tensor")
-  if type(y) == "number" then
-    core.error(("%s: y must be [T, ..., p], got a number"):format(where))
-  end
   if y:ndim() == 1 and self.p == 1 then
     y = y:unsqueeze(-1)
   end
