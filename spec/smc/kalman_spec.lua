@@ -219,6 +219,27 @@ describe("a Gaussian linear system", function()
     end
   end)
 
+  it("has as many series as the operand that has most", function()
+    pn.seed(15)
+    local steps, batch, s = 3, 4, random_system(2, 1)
+    local y = pn.randn { steps, 1, 1 }
+    for name, own in pairs(own_axes) do
+      local wide, x = {}, s[name]
+      for key, value in pairs(s) do wide[key] = value end
+      wide[name] = pn.stack({ x, x * 1.1, x * 0.9, x * 1.2 }, 1)
+      local f, l = kalman.filter(wide, y), kalman.log_likelihood(wide, y)
+      assert.same({ steps, batch, 2 }, f.mean:shape(), name)
+      assert.same({ batch }, l:shape())
+      for b = 1, batch do
+        local one = kalman.filter(series_of(wide, b), y:select(2, 1))
+        close(f.mean:select(2, b), one.mean, 1e-12, name)
+        close(l[b], one.log_likelihood, 1e-12, name)
+      end
+      assert.equal(own + 1, wide[name]:ndim())
+    end
+    assert.same({ 1 }, kalman.log_likelihood(s, y):shape())
+  end)
+
   it("has one covariance where all series share it: the same densities and gradients as each by itself", function()
     for _, steps in ipairs { 1, 7 } do
       for _, timed in ipairs { false, true } do

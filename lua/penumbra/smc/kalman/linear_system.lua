@@ -217,22 +217,16 @@ local function find_lead(self)
   for axis = 1, self.batch do
     lead[axis] = self.y and self.y:size(axis + 1) or 1
   end
-  local function widen(x, own, timed)
+  for name, own in pairs { a = 2, q = 2, c = 2, r = 2, b = 1, d = 1, mean = 1, cov = 2 } do
+    local x = self[name]
     local have = x and x:ndim() - own or 0
     for axis = 1, self.batch do
       local at = have - self.batch + axis
-      if at >= 1 and not (timed and have <= self.batch and at < 1) and x:size(at) ~= 1 then
+      if at >= 1 and x:size(at) ~= 1 then
         lead[axis] = math.max(lead[axis], x:size(at))
       end
     end
   end
-  for _, name in ipairs { "a", "q", "c", "r" } do
-    widen(self[name], 2, true)
-  end
-  widen(self.b, 1, true)
-  widen(self.d, 1, true)
-  widen(self.mean, 1)
-  widen(self.cov, 2)
   return lead
 end
 
