@@ -405,8 +405,8 @@ describe("theorem 1", function()
         b.vacuous and "vacuous: a risk lies in 0 to 1" or "not vacuous", "holds with probability 0.9" } do
         assert(text:find("\n" .. line, 1, true), text)
       end
-      assert.matches("theorem 1 is not of this model: the divergences of the paths are averaged", tostring(m:bound(batch,
-        { draws = S, path_kl = "mean" })))
+      assert.matches("theorem 1 is not of this model: the divergences of the paths are averaged",
+        tostring(m:bound(batch, { draws = S, path_kl = "mean" })))
       local again = m:bound(batch, { draws = S, delta = delta, path_kl = "mean", generator = pn.generator(3) })
       assert.near(kl / N, again.path_kl, near * kl)
       assert(type(again.holds) == "string")

@@ -486,7 +486,7 @@ describe("bad input", function()
     for k = 1, 65 do fine[k] = k / 65 end -- 65^2
     assert.matches("got 4225", message_of(m.choose_gamma, m, b, { grid = fine }))
     assert.same({ 1, 0.5 }, m.gamma:totable()) -- as it was
-    local encoded = hybrid { encoder = { 3 }, prefix = 2, prior_drift = nil, gamma = nil }
+    local encoded = pn.models.bnsde { size = 2, hidden = { 4 }, diffusion = 1, noise = 1, encoder = { 3 }, prefix = 2 }
     local gaps = { times = b.times, y = pn.where(pn.arange(4):eq(1):reshape { 4, 1, 1 }, pn.full({}, gap), b.y) }
     assert.matches("loss: the first 2 observations of each trajectory must be observed", message_of(encoded.loss,
       encoded, gaps))
