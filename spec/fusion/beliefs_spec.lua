@@ -189,6 +189,9 @@ describe("a product of beliefs", function()
       { a = good, wide = wide }, { prior = standard(2) })
     refuses("source 'wide' knows less than the prior there (its precision less the prior's is -0.96)", fusion.product,
       { a = good, wide = wide }, { prior = standard(2) })
+    local alone = dist.normal(pn.zeros { 1 }, 5):independent(1)
+    refuses("product: the product's precision must be positive, got -0.92: source 'a' knows less", fusion.product,
+      { a = alone, b = alone }, { prior = standard(1) })
     -- the general form: wider than the prior, and valid with a source that knows enough
     local enough = fusion.product({ a = dist.normal(pn.zeros { 2 }, 0.5):independent(1), wide = wide },
       { prior = standard(2) })

@@ -4,6 +4,7 @@ local pn = require "penumbra"
 local helper = require "spec.helper"
 local near, close = helper.near, helper.close
 local dist, metrics, nn, smc = pn.dist, pn.metrics, pn.nn, pn.smc
+local issm = require "penumbra.models.issm"
 
 local function drawn(seed, ...) return pn.randn({ ... }, { generator = pn.generator(seed) }) end
 
@@ -164,4 +165,79 @@ describe("no row", function()
     local w = pn.param(pn.ones { 3, 2 })
     assert.same({ { 0, 0 }, { 0, 0 }, { 0, 0 } }, pn.grad(none:matmul(w):sum(), { w })[1]:totable())
   end)
+end)
+
+-- {f(n), least [, what the error calls n]}: n is taken from `least` on.
+describe("a count", function()
+  local models, gaussian = pn.models, { transition = { { 0.9 } }, transition_cov = { { 1 } }, emission = { { 1 } },
+    emission_cov = { { 1 } }, initial_mean = { 0 }, initial_cov = { { 1 } } }
+  local y, model = drawn(9, 5), pn.model(function(m, x)
+    m:observe("x", dist.normal(m:sample("a", dist.normal(0, 1)), 1), x)
+  end)
+  local linear = smc.linear_system(gaussian)
+  local chain = { initial = pn.tensor { 0.4, 0.6 }, transition = pn.tensor { { 0.9, 0.1 }, { 0.3, 0.7 } },
+    emission = dist.normal(pn.tensor { 0, 2 }, 1) }
+  local vssm = models.vssm { size = 1, latent = 1, units = 1, flows = 0, hidden = { 1 }, num_particles = 2 }
+  local sde = models.bnsde { size = 1, hidden = { 1 }, diffusion = 1, noise = 1 }
+  local times = { y = pn.ones { 3, 1, 1 }, times = pn.tensor { 0, 1, 2 } }
+  local series = pn.data.series({ { target = pn.arange(9):to("float64"):totable(), start = "2024-01-01" } },
+    { freq = "D" })
+  local deepar = models.deepar { hidden = 1, layers = 1 }
+  local rows = {
+    vae = { function(n) models.vae { data = 1, latent = 1, hidden = { 1 } }:generate(n) end, 1, "n" },
+    factor_analysis = { function(n) models.factor_analysis { data = 2, latent = 1 }:generate(n) end, 1, "n" },
+    gaussian_mixture = { function(n) models.gaussian_mixture { data = 2, components = 1 }:generate(n) end, 1, "n" },
+    bnsde = { function(n) sde:forecast(times, n, { draws = 1 }) end, 1, "steps" },
+    forecast = { function(n) deepar:forecast({ y = pn.ones { 2, 1, 1 } }, n, { draws = 1 }) end, 1, "steps" },
+    backtest = { function(n) deepar:backtest { series = series, steps = n, draws = 2 } end, 1, "steps" },
+    origins = { function(n) deepar:backtest { series = series, steps = 1, origins = n, draws = 2 } end, 1, "origins" },
+    every = { function(n) deepar:backtest { series = series, steps = 1, every = n, origins = 2, draws = 2 } end, 1,
+      "every" },
+    window = { function(n) deepar:fit { series = series, window = n, steps = 1, batch_size = 1 } end, 1, "window" },
+    context = { function(n) deepar:fit { series = series, window = 3, context = n, steps = 1, batch_size = 1 } end, 1,
+      "context" },
+    fit = { function(n) deepar:fit { series = series, window = 3, steps = n, batch_size = 1 } end, 1, "steps" },
+    patience = { function(n)
+      deepar:fit { series = series, window = 3, steps = 1, batch_size = 1, validate = function() return 1 end,
+        patience = n }
+    end, 1, "patience" },
+    ["context of a batch"] = { function(n) deepar:log_evidence { y = pn.ones { 2, 1, 1 }, context = n } end, 1,
+      "context" },
+    generate = { function(n) vssm:generate(n, { steps = 2 }) end, 1, "n" },
+    steps = { function(n) vssm:generate(2, { steps = n }) end, 1, "steps" },
+    sees = { function(n) vssm:sees(1, n) end, 1, "steps" },
+    t = { function(n) vssm:sees(n, 2) end, 1, "t" },
+    widened = { function(n) vssm:amortised_posterior():widened(n) end, 1, "factor" },
+    rows = { function(n) issm.new { seasonal = { 2 } }:rows(n) end, 1, "T" },
+    period = { function(n) issm.new { seasonal = { n } } end, 2, "period" },
+    ["times"] = { function(n) issm.new { seasonal = { { period = 2, every = n } } } end, 1, "every" },
+    ["forecast of a linear system"] = { function(n) linear:forecast(y, n) end, 1, "steps" },
+    ["draws of a linear system"] = { function(n) linear:sample(n) end, 1, "steps" },
+    ["series of a linear system"] = { function(n) linear:sample(2, { batch_shape = { n } }) end, 1,
+      "batch_shape[1]" },
+    hmm = { function(n) smc.hmm(chain):forecast(y, n) end, 1, "steps" },
+    ["draws of an hmm"] = { function(n) smc.hmm(chain):sample(n) end, 1, "steps" },
+    ["series of an hmm"] = { function(n) smc.hmm(chain):sample(2, { batch_shape = { n } }) end, 1, "batch_shape[1]" },
+    ["particles of sample"] = { function(n) smc.sample(model, { data = { 1 }, num_particles = n }) end, 4,
+      "num_particles" },
+    moves = { function(n) smc.sample(model, { data = { 1 }, num_particles = 8, max_moves = n }) end, 1, "max_moves" },
+    waste_free = { function(n) smc.sample(model, { data = { 1 }, num_particles = 8, waste_free = n }) end, 2,
+      "waste_free" },
+    transport = { function(n) smc.transport(drawn(1, 3, 2), pn.zeros { 3 }, { steps = n }) end, 1, "steps" },
+    iterations = { function(n) smc.extended(linear, y:unsqueeze(2), { steps = n }) end, 1, "steps" },
+    ensemble = { function(n) smc.ensemble(linear, y:unsqueeze(2), { num_particles = n }) end, 2, "num_particles" },
+    lag = { function(n) smc.filter { num_particles = 3, prior = dist.normal(0, 1),
+      transition = function(x) return dist.normal(x, 1) end, observation = function(x) return dist.normal(x, 1) end,
+      history = true }:run(y, { lag = n }) end, 0, "lag" },
+    structural = { function(n) (smc.structural.level { scale = 1 } + smc.structural.irregular { scale = 1 })
+      :forecast(y, n) end, 1, "steps" },
+  }
+  for name, row in pairs(rows) do
+    it("of " .. name .. " begins at " .. row[2], function()
+      row[1](row[2])
+      local message = helper.message_of(row[1], row[2] - 1)
+      assert(message:find(("%s must be a whole number from %d on, got %d"):format(row[3], row[2], row[2] - 1), 1,
+        true), message)
+    end)
+  end
 end)

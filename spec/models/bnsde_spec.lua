@@ -374,10 +374,11 @@ describe("theorem 1", function()
       local p = m:paths(batch, { draws = S, generator = pn.generator(3) })
       local ll, kl = p.log_likelihood:to("float64"):totable(), p.path_kl:to("float64"):mean(1):sum():item()
       local seen = y:eq(y):slice(1, 2, 12):to("float64"):sum(1):totable()
-      local risk, log_mean, mean_log = 0, 0, 0
+      local risk, log_mean, mean_log, peaks = 0, 0, 0, 0
       for n = 1, N do
         local peak, sum = 0, 0
         for d, v in ipairs { 0.5, 1.5 } do peak = peak - seen[n][d] * math.log(v * math.sqrt(2 * math.pi)) end
+        peaks = peaks + peak
         for s = 1, S do sum, mean_log = sum + math.exp(ll[s][n] - peak) / S, mean_log - (ll[s][n] - peak) / (S * N) end
         risk, log_mean = risk + (1 - sum) / N, log_mean - math.log(sum) / N
       end
@@ -395,6 +396,17 @@ describe("theorem 1", function()
       assert.near(all, b.kl, 1e-3 * near * all)
       assert.equal(b.path_risk >= 1, b.vacuous)
       assert.equal(true, b.holds)
+      assert.near(b.log_peak, (peaks / N), 10 * near)
+      local per_draw = p.path_kl:to "float64"
+      assert.near(per_draw:sum(2):std():item() / math.sqrt(S), b.path_kl_se, near * kl)
+      assert.is_nil(m:bound(batch, { draws = 1, generator = pn.generator(3) }).path_kl_se)
+      local text = tostring(b)
+      for _, line in ipairs { ("kl             %.6g"):format(b.kl), ("path_mean_log  %.6g"):format(b.path_mean_log),
+        b.vacuous and "vacuous: a risk lies in 0 to 1" or "not vacuous", "holds with probability 0.9" } do
+        assert(text:find("\n" .. line, 1, true), text)
+      end
+      assert.matches("theorem 1 is not of this model: the divergences of the paths are averaged",
+        tostring(m:bound(batch, { draws = S, path_kl = "mean" })))
       local again = m:bound(batch, { draws = S, delta = delta, path_kl = "mean", generator = pn.generator(3) })
       assert.near(kl / N, again.path_kl, near * kl)
       assert(type(again.holds) == "string")

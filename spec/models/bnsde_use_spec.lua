@@ -127,6 +127,17 @@ describe("objectives", function()
     assert.same({ 3, 3, 3 }, w.parts)
   end)
 
+  it("fall into the fewest steps that are at most as long, a million in all, but for rounding", function()
+    local parts = require("penumbra.models.bnsde.trajectories").parts
+    local width = pn.tensor { { 0.1, 0.05 }, { 0.1, 0.6 }, { 1.1, 1 }, { 0.25, 0.2 }, { 0, 0 } }
+    assert.same({ 1, 6, 11, 3, 1 }, parts("spec", width, 0.1))
+    assert.same({ 1, 1, 1, 1, 1 }, parts("spec", width, nil))
+    assert.same({ 1000000 }, parts("spec", pn.ones { 1, 1 }, 1e-6))
+    assert.matches("spec: step 5e%-07 makes more than 1000000 steps of these times",
+      message_of(parts, "spec", pn.ones { 1, 2 }, 5e-7))
+    assert.matches("more than 1000000 steps", message_of(parts, "spec", pn.tensor { { 1 }, { 1 } }, 1.0 / 500001))
+  end)
+
   it("take steps between times that are at most as long as asked", function()
     local fine, coarse = hybrid { step = 0.1, posterior_scale = 1e-300 }, hybrid { posterior_scale = 1e-300 }
     local y = pn.ones { 4, 1, 2 }
@@ -229,6 +240,25 @@ describe("fit", function()
   end)
 
   -- One Euler step of h' = w h + b from 0: y = b dt + N(0, s^2), whatever w; of b ~ N(0, 1) the posterior is normal.
+  it("by sgld keeps the weights after each epoch of the second half, the newest in the places of the oldest", function()
+    local flat = require("penumbra.models.bnsde.drift_weights").flat
+    for _, case in ipairs { { epochs = 7, first = 4 }, { epochs = 5, warmup = 1, first = 2 } } do
+      local m, rows = hybrid(), {}
+      m:fit { data = data(4, 4), objective = "sgld", epochs = case.epochs, warmup = case.warmup, count = 3, seed = 1,
+        lr = 1e-2, on_epoch = function(s) rows[s.epoch] = flat(m.network):totable() end }
+      local count, kept = case.epochs - case.first + 1, m.kept:totable()
+      assert.equal(count, m.kept_count:item())
+      for epoch = case.epochs - 2, case.epochs do
+        assert.same(rows[epoch], kept[(epoch - case.first) % 3 + 1])
+      end
+    end
+    local m = hybrid()
+    m:fit { data = data(4, 4), objective = "sgld", epochs = 2, seed = 1 }
+    assert.equal(50, m.kept:size(1))
+    m:fit { data = data(4, 4), epochs = 1, seed = 1 }
+    assert.is_nil(m.kept)
+  end)
+
   it("by sgld takes steps that fall as the 0.55th power, from a tenth of all of them on", function()
     local function state(o)
       local m = hybrid()
@@ -447,7 +477,37 @@ describe("bad input", function()
     assert.matches("belief", message_of(m.forecast, m, hybrid():filter(b, { num_particles = 4 }), 2))
     assert.matches("last observation", message_of(m.forecast, m, { times = b.times, y = pn.where(
       pn.arange(4):eq(3):reshape { 4, 1, 1 }, pn.full({}, gap), b.y) }, 2))
-    assert.matches("grid", message_of(m.choose_gamma, m, b, { grid = { 0, 2 } }))
+    for pattern, grid in pairs { ["grid must be a list of numbers from 0 to 1, got 2"] = { 0, 2 },
+      ["numbers from 0 to 1, got %-0.5"] = { -0.5 }, ["numbers from 0 to 1, got x"] = { "x" },
+      ["grid must have 1 to 4096 members over 2 numbers of h, got 0"] = {} } do
+      assert.matches(pattern, message_of(m.choose_gamma, m, b, { grid = grid }))
+    end
+    local fine = {}
+    for k = 1, 65 do fine[k] = k / 65 end -- 65^2
+    assert.matches("got 4225", message_of(m.choose_gamma, m, b, { grid = fine }))
+    assert.same({ 1, 0.5 }, m.gamma:totable()) -- as it was
+    local encoded = pn.models.bnsde { size = 2, hidden = { 4 }, diffusion = 1, noise = 1, encoder = { 3 }, prefix = 2 }
+    local gaps = { times = b.times, y = pn.where(pn.arange(4):eq(1):reshape { 4, 1, 1 }, pn.full({}, gap), b.y) }
+    assert.matches("loss: the first 2 observations of each trajectory must be observed", message_of(encoded.loss,
+      encoded, gaps))
+    assert.matches("loss: lengths must be at least 2, where paths begin", message_of(encoded.loss, encoded,
+      { y = b.y, times = b.times, lengths = { 1, 2, 3, 4, 4, 4, 4, 4 } }))
+    assert.matches("loss: y must have at least 3 steps, got 2", message_of(encoded.loss, encoded,
+      { y = b.y:slice(1, 1, 2), times = b.times:slice(1, 1, 2) }))
+    assert.matches("forecast: the last 2 observations of each trajectory must be observed", message_of(encoded.forecast,
+      encoded, { times = b.times, y = pn.where(pn.arange(4):eq(3):reshape { 4, 1, 1 }, pn.full({}, gap), b.y) }, 1))
+    assert.matches("the model has no prior_drift", message_of(encoded.choose_gamma, encoded, b))
+    for _, lengths in ipairs { { 0, 4, 4, 4, 4, 4, 4, 4 }, { 5, 4, 4, 4, 4, 4, 4, 4 } } do
+      assert.matches("lengths must be int64 %[8%], from 1 to 4", message_of(m.loss, m, batch { lengths = lengths }))
+    end
+    for pattern, o in pairs { ["window must be at most the 4 steps of y, got 5"] = { window = 5 },
+      ["window must be a whole number from 2 on, got 1"] = { window = 1 },
+      ["window is for trajectories without gaps, all of one length"] = { window = 2, data = batch { lengths = { 3, 4, 4,
+        4, 4, 4, 4, 4 } } } } do
+      o.data, o.epochs = o.data or b, 1
+      assert.matches(pattern, message_of(m.fit, m, o))
+    end
+    for _, window in ipairs { 2, 4 } do m:fit { data = b, epochs = 1, window = window } end
     local wrong = hybrid { prior_drift = function(_, h) return h:sum(-1) end }
     assert.matches("prior_drift%(t, h%) must return", message_of(wrong.loss, wrong, b))
     local vanishing = hybrid { diffusion = function(_, h) return h * 0 end }

@@ -333,6 +333,18 @@ describe("a forecaster", function()
     end)
     kind.paths, kind.width = paths, width
     assert(ok, message)
+    -- a kind that says nothing holds a number for each series
+    local plain = pn.models.deepar { hidden = 2 }
+    local belief, other = plain:filter { y = pn.ones { 3, 2, 1 } }, getmetatable(plain).kind
+    belief.size, counts, paths = 2 ^ 20, {}, other.paths
+    function other.paths(_, _, o)
+      counts[#counts + 1] = o.draws
+      return pn.zeros { o.draws, o.steps, 2, 1 }
+    end
+    ok, message = pcall(function() assert.same({ 6, 1, 2, 1 }, plain:forecast(belief, 1, { draws = 6 }):shape()) end)
+    other.paths = paths
+    assert(ok, message)
+    assert.same({ 4, 2 }, counts)
   end)
 
   it("finds scales of what was observed alone", function()

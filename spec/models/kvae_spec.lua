@@ -202,6 +202,32 @@ local function batch(steps, count)
 end
 
 describe("a Kalman variational autoencoder", function()
+  -- Each of many paths of z has draws of its own; in law they do not depend on who makes the step.
+  it("goes on from its belief in the law of the filter of the longer series, over gaps, too", function()
+    local gap = pn.full({ 2, 2 }, 0 / 0)
+    for _, last in ipairs { false, gap } do
+      pn.seed(15)
+      local m, b = small { belief_draws = 4000 }, batch(4, 2)
+      b.y = last and pn.concatenate({ b.y:slice(1, 1, 3), last:unsqueeze(1) }, 1) or b.y
+      local first = { y = b.y:slice(1, 1, 3), inputs = b.inputs:slice(1, 1, 3), location = pn.zeros { 2, 2 },
+        scale = pn.ones { 2, 2 } }
+      b.location, b.scale = first.location, first.scale
+      local whole, on = m:filter(b), m:filter(first):update(b.y[4], b.inputs[4])
+      for _, name in ipairs { "z", "mean", "cov", "h" } do
+        local x, other = whole.state[name], on.state[name]
+        assert.same(x:shape(), other:shape())
+        local own = x:reshape { 4000, 2, -1 }
+        local also = other:reshape { 4000, 2, -1 }
+        for _, f in ipairs { function(v) return v end, function(v) return (v - own:mean(1)):square() end } do
+          local apart = (f(own):mean(1) - f(also):mean(1)):abs()
+          local error = ((f(own):var(1) + f(also):var(1)) / 4000):sqrt() + 1e-9
+          assert((apart / error):max():item() < 6, name)
+        end
+        assert(name ~= "z" or own:std(1):min():item() > 0.1)
+      end
+    end
+  end)
+
   it("has one objective on average, with less variance in closed form", function()
     pn.seed(5)
     local m, one = small { size = 1, covariates = 0 }, pn.randn { 4, 1, 1 }

@@ -305,6 +305,33 @@ describe("a bound", function()
     assert.is_true(pn.models.vssm { units = 3 }:amortised_posterior().sees_all)
   end)
 
+  it("has a joint density that is the sum of those of its parts, whatever the gain is", function()
+    for _, o in ipairs { { gain = 0.7 }, { gain = { 0.5, 2, 0.1 } }, { gain = "shared" }, { gain = "network" } } do
+      pn.seed(32)
+      o.size, o.latent, o.units, o.covariates, o.conditioning = 2, 3, 4, 1, "partial"
+      local m, lengths = pn.models.vssm(o), { 2, 4 }
+      local y, u = pn.randn { 4, 2, 2 }, pn.randn { 4, 2, 1 }
+      local z = pn.randn { 5, 2, 4, 3 }
+      local got = m:log_joint(z, m:prepared { y = y, inputs = u, lengths = lengths })
+      assert.same({ 5, 2 }, got:shape())
+      for i, n in ipairs(lengths) do
+        for s = 1, 5 do
+          local path = z[s][i]
+          local sum = log_density(m.states, path:slice(1, 1, 1)):item()
+          for t = 1, n do
+            if t > 1 then
+              local f, g = m.states:move(path:slice(1, t - 1, t - 1), u[t - 1][i]:unsqueeze(1))
+              sum = sum + pn.dist.normal(f, g):log_prob(path:slice(1, t, t)):sum():item()
+            end
+            local loc = m.decoder(path[t]:unsqueeze(1)):squeeze(1)
+            sum = sum + pn.dist.normal(loc, m.log_noise:exp()):log_prob(y[t][i]):sum():item()
+          end
+          assert.near(sum, got[s][i]:item(), 1e-9)
+        end
+      end
+    end
+  end)
+
   it("of a series within a batch of longer ones is that of the series alone", function()
     for k, kind in ipairs(kinds) do
       pn.seed(30)

@@ -223,6 +223,8 @@ local function defaults(list)
 end
 
 local WEIGHTS = {weights = true, log_weights = true, w = true, weight = true, log_w = true}
+-- What is asked of a tensor whatever its values are.
+local OF_FORM = {size = true, shape = true, ndim = true, numel = true, dtype = true}
 
 local function aimed_at(list, k, add, default)
   local t, before, after = list[k], list[k - 1], list[k + 1]
@@ -245,7 +247,8 @@ local function aimed_at(list, k, add, default)
   end
   if t.kind == "name" and WEIGHTS[t.text] and after and after.text ~= "=" and not (after.text == "," and before
     and before.text == "local") and before and before.text ~= "." and before.text ~= ":" and before.text ~= "local"
-    and before.text ~= "function" and not (before.text == "," or before.text == "(") then
+    and before.text ~= "function" and not (before.text == "," or before.text == "(")
+    and not (after.text == ":" and OF_FORM[list[k + 2].text]) then
     add(k, k, nil, "weights are equal", nil, "equal")
   end
   if (t.text == "self" or t.text == "state") and after and after.text == "." then

@@ -304,7 +304,26 @@ describe("islands", function()
     assert(f:observe(YS[1]):item() < 0)
   end)
 
+  it("are one for each rank where that is not said, exchanged at half of their number", function()
+    local function increments(more)
+      local o = { num_particles = 6, generator = pn.generator(4) }
+      for _, list in ipairs { LINEAR, more } do
+        for key, value in pairs(list) do o[key] = value end
+      end
+      local f = pn.smc.filter(o)
+      return f:run(YS).increments:totable(), tostring(f)
+    end
+    local half, text = increments { islands = 4, exchange = 0.5 }
+    assert.equal("islands: 4 filters at t = " .. #YS, text)
+    assert.same(half, (increments { islands = 4 }))
+    local one, alone = increments { distributed = true, exchange = 0.5 }
+    assert.equal("islands: 1 filters at t = " .. #YS, alone)
+    assert.same(one, (increments { distributed = true }))
+    assert.same(one, (increments { islands = 1 }))
+  end)
+
   it("refuse what they cannot do", function()
+    helper.refuses("filter: exchange must lie in [0, 1], got -0.5", filter, { exchange = -0.5 })
     helper.refuses("filter: islands must be a whole number", filter, { islands = 0 })
     helper.refuses("filter: exchange must lie in [0, 1], got 2", filter, { exchange = 2 })
     helper.refuses("filter: history is for filters without islands", filter, { history = true })

@@ -219,6 +219,27 @@ describe("a Gaussian linear system", function()
     end
   end)
 
+  it("has as many series as the operand that has most", function()
+    pn.seed(15)
+    local steps, batch, s = 3, 4, random_system(2, 1)
+    local y = pn.randn { steps, 1, 1 }
+    for name, own in pairs(own_axes) do
+      local wide, x = {}, s[name]
+      for key, value in pairs(s) do wide[key] = value end
+      wide[name] = pn.stack({ x, x * 1.1, x * 0.9, x * 1.2 }, 1)
+      local f, l = kalman.filter(wide, y), kalman.log_likelihood(wide, y)
+      assert.same({ steps, batch, 2 }, f.mean:shape(), name)
+      assert.same({ batch }, l:shape())
+      for b = 1, batch do
+        local one = kalman.filter(series_of(wide, b), y:select(2, 1))
+        close(f.mean:select(2, b), one.mean, 1e-12, name)
+        close(l[b], one.log_likelihood, 1e-12, name)
+      end
+      assert.equal(own + 1, wide[name]:ndim())
+    end
+    assert.same({ 1 }, kalman.log_likelihood(s, y):shape())
+  end)
+
   it("has one covariance where all series share it: the same densities and gradients as each by itself", function()
     for _, steps in ipairs { 1, 7 } do
       for _, timed in ipairs { false, true } do
@@ -297,6 +318,70 @@ describe("a Gaussian linear system", function()
         { inputs = pn.zeros { 4, 3 } } },
     } do
       assert.error_matches(function() kalman.filter(case[2], case[3], case[4]) end, case[1])
+    end
+  end)
+
+  it("says which functions need an initial state that is known, and which a covariance that can be inverted", function()
+    local s, y = worked_example()
+    local known = {}
+    for name, x in pairs(s) do known[name] = x end
+    s.initial_cov, s.diffuse = pn.zeros { 2, 2 }, true
+    for text, f in pairs {
+      ["kalman.sample: a diffuse state cannot be drawn"] = function() kalman.sample(s, 2) end,
+      ["method 'ffbs' needs a proper initial state"] = function() kalman.sample_posterior(s, y) end,
+      ["kalman.elbo: needs a proper initial state"] = function() kalman.elbo(s, y) end,
+      ["kalman.fisher_gradient: needs a proper"] = function() kalman.fisher_gradient(s, y, {}) end,
+      ["kalman.em: needs a proper"] = function() kalman.em(s, y) end,
+      ["form 'square_root' needs a proper initial state"] = function()
+        kalman.filter(s, y, { form = "square_root" })
+      end,
+      ["form 'information' needs first = 'initial'"] = function()
+        kalman.filter(known, y, { form = "information", first = "predicted" })
+      end,
+      ["extended: needs initial_cov, got a diffuse state"] = function() pn.smc.extended(s, y) end,
+      ["kalman.forecast: y must be [T, ..., p], got a number"] = function()
+        kalman.forecast(known, pn.full({}, 3), 2)
+      end,
+      ["kalman.matrix_exponential: x must be [..., n, n], got [2, 3]"] = function()
+        kalman.matrix_exponential(pn.zeros { 2, 3 })
+      end,
+      ["kalman.matrix_exponential: x must be [..., n, n], got [3]"] = function()
+        kalman.matrix_exponential(pn.zeros { 3 })
+      end,
+    } do
+      helper.refuses(text, f)
+    end
+    s.diffuse, s.initial_cov = { 2 }, pn.eye(2)
+    local f, message, code = kalman.filter(s, y, { form = "information" })
+    assert.same({ nil, "domain" }, { f, code })
+    assert.matches("all is diffuse or nothing", message)
+    -- nil, message, code of each function where the third observation's noise is below zero
+    known.emission_cov = pn.where(pn.arange(4):reshape { 4, 1, 1 }:eq(2), pn.full({}, -50.0), known.emission_cov)
+    local diffuse = {}
+    for name, x in pairs(known) do diffuse[name] = x end
+    diffuse.initial_cov, diffuse.diffuse = pn.zeros { 2, 2 }, true
+    for _, system in ipairs { known, diffuse } do
+      local all = { { "log_likelihood" }, { "filter" }, { "smooth", { method = "rts" } },
+        { "smooth", { method = "disturbance" } }, { "smooth", { method = "two_filter" } },
+        { "sample_posterior", { method = "simulation" } } }
+      if system == known then
+        local held = { "emission", "emission_cov", "emission_offset" }
+        for _, case in ipairs { { "filter", { form = "information" } }, { "sample_posterior" }, { "elbo" },
+          { "em", { fixed = held } } } do all[#all + 1] = case end
+      end
+      for _, case in ipairs(all) do
+        local x, why, kind = kalman[case[1]](system, y, case[2])
+        assert.is_nil(x, case[1])
+        assert.is_string(why)
+        assert.equal("singular", kind)
+      end
+      local longer = {}
+      for name, x in pairs(system) do longer[name] = x end
+      longer.emission_cov = pn.concatenate({ known.emission_cov, pn.ones { 1, 1, 1 } }, 1)
+      local x, why, kind = kalman.forecast(longer, y, 1, { first = "predicted" })
+      assert.is_nil(x)
+      assert.is_string(why)
+      assert.equal("singular", kind)
     end
   end)
 
@@ -479,6 +564,11 @@ local function parameters_of(s)
   return held, list
 end
 
+local function options_with(o, more)
+  for name, value in pairs(o) do more[name] = value end
+  return more
+end
+
 describe("gradients of a linear system", function()
   it("are those of finite differences and of single steps", function()
     pn.seed(31)
@@ -539,6 +629,108 @@ describe("gradients of a linear system", function()
         local x = smooth_all(s, y)
         return pn.grad(x.mean:square():sum() + x.cov:sum(), { s.transition }, { create_graph = true })[1]:square():sum()
       end, { s.transition_cov }))
+    end
+  end)
+
+  -- Along one direction of the whole system and of y: of all that a function gives, each number with its own weight.
+  local functions = {
+    filter = function(s, y, o) return kalman.filter(s, y, o) end,
+    information = function(s, y, o)
+      return o.first ~= "predicted" and kalman.filter(s, y, { observed = o.observed, form = "information" }) or {}
+    end,
+    ffbs = function(s, y, o)
+      return { kalman.sample_posterior(s, y, { observed = o.observed, first = o.first, draws = 2, method = "ffbs",
+        generator = pn.generator(5) }) }
+    end,
+    simulation = function(s, y, o)
+      return { kalman.sample_posterior(s, y, { observed = o.observed, first = o.first, draws = 2,
+        method = "simulation", generator = pn.generator(5) }) }
+    end,
+    sample = function(s, y, o)
+      return { kalman.sample(s, y:size(1), { first = o.first, draws = 2, batch_shape = { y:size(2) },
+        generator = pn.generator(5) }) }
+    end,
+    elbo = function(s, y, o) return kalman.elbo(s, y, o) end,
+    backward = function(s, y, o) return kalman.elbo(s, y, options_with(o, { entropy = "backward" })) end,
+    pairwise = function(s, y, o) return kalman.elbo(s, y, options_with(o, { entropy = "pairwise" })) end,
+    log_likelihood = function(s, y, o) return { kalman.log_likelihood(s, y, o) } end,
+  }
+  for _, method in ipairs(methods) do
+    functions[method] = function(s, y, o) return kalman.smooth(s, y, options_with(o, { method = method })) end
+  end
+  local of_constant = { forecast = function(s, y, o) return kalman.forecast(s, y, 2, o) end }
+
+  -- The sum of all finite numbers of what f gives, from the first step on of which that is asked.
+  local function weighed(x, from, g)
+    local sum = 0
+    if pn.is_tensor(x) then
+      local t = from > 1 and x:ndim() > 1 and x:slice(1, from, x:size(1)) or x
+      return (t * pn.randn(t:shape(), { generator = g })):sum()
+    end
+    local names = {}
+    for name in pairs(x) do names[#names + 1] = name end
+    table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+    for _, name in ipairs(names) do sum = sum + weighed(x[name], from, g) end
+    return sum
+  end
+
+  local function check_slope(what, list, f)
+    local g, slope, way, at = pn.generator(6), 0, {}, {}
+    for k, p in ipairs(list) do
+      way[k], at[k] = pn.randn(p:shape(), { generator = g }), p:detach() + 0
+      if p:ndim() > 1 and p:size(-1) == p:size(-2) then way[k] = way[k] + mt(way[k]) end
+    end
+    for k, d in ipairs(pn.grad(f(), list)) do slope = slope + (d and (d * way[k]):sum():item() or 0) end
+    local function along(h)
+      for k, p in ipairs(list) do p:set(at[k] + way[k] * h) end
+      return f():item()
+    end
+    local h = 1e-4
+    local want = (8 * (along(h) - along(-h)) - (along(2 * h) - along(-2 * h))) / (12 * h)
+    for k, p in ipairs(list) do p:set(at[k]) end
+    assert(math.abs(slope - want) <= 1e-6 * math.max(1, math.abs(want)), ("%s: %.10g and %.10g"):format(what, slope,
+      want))
+    assert(math.abs(want) > 1e-3, what)
+  end
+
+  it("are those of differences in all that functions give", function()
+    pn.seed(36)
+    local steps, batch = 4, 2
+    for _, lead in ipairs { {}, { batch }, { steps, 1 } } do
+      local s, list = parameters_of(random_system(2, 2, lead))
+      list[#list + 1] = pn.param(pn.randn { steps, batch, 2 })
+      local y, observed = list[#list], pn.rand { steps, batch, 2 }:gt(0.25)
+      for _, o in ipairs { {}, { observed = observed }, { observed = observed, first = "predicted" } } do
+        local function check(all)
+          for name, f in pairs(all) do
+            local what = ("%s, %d axes, %s"):format(name, #lead, o.first or "")
+            if next(f(s, y, o)) then
+              check_slope(what, list, function() return weighed(f(s, y, o), 1, pn.generator(7)) end)
+            end
+          end
+        end
+        check(functions)
+        if #lead < 2 then check(of_constant) end
+      end
+    end
+  end)
+
+  it("are those of differences where the state starts diffuse, too", function()
+    pn.seed(37)
+    for _, diffuse in ipairs { { 2 }, true } do
+      local s, list = parameters_of(random_system(2, 1))
+      s.diffuse, s.initial_cov = diffuse, diffuse == true and pn.zeros { 2, 2 } or s.initial_cov
+      if diffuse == true then s.initial_mean = pn.zeros { 2 } end
+      list[#list + 1] = pn.param(pn.randn { 5, 2, 1 })
+      local y, observed = list[#list], pn.tensor { 1, 1, 1, 0, 1 }:reshape { 5, 1, 1 }:broadcast_to { 5, 2, 1 }:gt(0)
+      for _, o in ipairs { {}, { observed = observed }, { observed = observed, first = "predicted" } } do
+        for name, from in pairs { filter = 4, log_likelihood = 1, simulation = 1, rts = 1, disturbance = 1,
+          two_filter = 1, forecast = 1 } do
+          local f = functions[name] or of_constant[name]
+          check_slope(name .. " of a diffuse start", list, function() return weighed(f(s, y, o), from,
+            pn.generator(7)) end)
+        end
+      end
     end
   end)
 

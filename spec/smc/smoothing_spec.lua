@@ -92,6 +92,19 @@ describe("smoothing by particles", function()
     assert_near(result.smoothed.square - result.smoothed.mean:square(), variances, 0.02)
     local none = make { num_particles = 500, trace = false }:run(ys, { lag = 0, moments = true })
     assert.same(none.mean:totable(), none.smoothed.mean:totable())
+    -- of x_t they are those of a run that ends two steps later
+    local function run(steps, lag)
+      pn.seed(4)
+      local f = make { num_particles = 7, trace = false }
+      return f:run(ys:slice(1, 1, steps), { lag = lag, moments = true }).smoothed
+    end
+    local two = run(T, 2)
+    assert.equal(T, two.mean:size(1))
+    for t = 1, T do
+      local short = run(math.min(t + 2, T), 100)
+      assert.equal(short.mean[t]:item(), two.mean[t]:item())
+      assert.equal(short.square[t]:item(), two.square[t]:item())
+    end
   end)
 
   it("smooths states that are tables, with inputs", function()

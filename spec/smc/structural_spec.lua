@@ -79,7 +79,8 @@ describe("a structural model", function()
     local two, far = structural.level {} + structural.irregular {}, { ["irregular.scale"] = 1e-2,
       ["level.scale"] = 1e-3 }
     local steps = two:fit(y, { start = far }).steps
-    assert.equal(steps - 1, two:fit(y, { start = far, steps = steps - 1 }).steps)
+    local broken_off = two:fit(y, { start = far, steps = steps - 1 })
+    assert.same({ steps - 1, false }, { broken_off.steps, broken_off.converged })
     local small = model:fit(y * 1e-3)
     -- (one number of y goes to the level, which starts diffuse)
     assert.near(fit.log_likelihood_at_fit + 59 * math.log(1e3), small.log_likelihood_at_fit, 1e-4)
@@ -222,5 +223,53 @@ describe("a structural model", function()
     assert.error_matches(function() structural.cycle { damping = 1 } end, "damping must be from 0 to below 1")
     assert.error_matches(function() structural.irregular {}:fit(y) end, "no component beside the irregular one")
     assert.error_matches(function() level:fit(pn.ones { 5 }) end, "at least two different values")
+    local x = structural.regression { x = pn.ones { 30, 2 } }
+    for pattern, f in pairs {
+      ["the regressors of regression must be %[30, 2%], got %[29, 2%]"] = function()
+        return (structural.regression { x = pn.ones { 29, 2 } } + level):fit(y)
+      end,
+      ["forecast: the regressors of regression must be %[3, 2%], got %[3, 1%]"] = function()
+        return (structural.level { scale = 1 } + x + structural.irregular { scale = 1 }):forecast(y, 3,
+          { inputs = { regression = pn.ones { 3, 1 } } })
+      end,
+      ["component regression needs inputs = {regression = %[3, 2%]}"] = function()
+        return (structural.level { scale = 1 } + x + structural.irregular { scale = 1 }):forecast(y, 3)
+      end,
+      ["inputs: there is no regression 'level'"] = function()
+        return (level + structural.irregular { scale = 1 }):forecast(y, 3, { inputs = { level = y } })
+      end,
+      ["future is called inputs"] = function() return level:forecast(y, 3, { future = {} }) end,
+      ["steps must be a whole number from 1"] = function() return level:forecast(y, 0) end,
+      ["fit: steps must be a whole number from 1"] = function() return level:fit(y, { steps = 0 }) end,
+      ["there is no parameter 'levl.scale', did you mean 'level.scale'"] = function()
+        return level:fit(y, { start = { ["levl.scale"] = 1 } })
+      end,
+      ["y must be %[T%] or %[T, B...%]"] = function() return level:fit(pn.full({}, 3)) end,
+      ["harmonics belong to form = 'trigonometric'"] = function()
+        return structural.seasonal { period = 4, harmonics = 2 }
+      end,
+      ["period must be a whole number from 2"] = function() return structural.seasonal { period = 1 } end,
+      ["period must be at least 2, got 1.5"] = function()
+        return structural.seasonal { period = 1.5, form = "trigonometric" }
+      end,
+      ["shortest must be at least 2 steps, got 1.9"] = function() return structural.cycle { shortest = 1.9 } end,
+      ["period must be from 2 to below inf, got 1.5"] = function() return structural.cycle { period = 1.5 } end,
+      ["damping must be from 0 to below 1, got %-0.1"] = function() return structural.cycle { damping = -0.1 } end,
+      ["x must be %[T, k%], got %[4%]"] = function() return structural.regression { x = pn.ones { 4 } } end,
+      ["x must be %[T, k%], got %[2, 1, 3%]"] = function() return structural.regression { x = pn.ones { 2, 1, 3 } } end,
+      ["ar must have p = 2 coefficients, got 1"] = function() return structural.arma { p = 2, ar = { 0.5 } } end,
+      ["ma must have q = 1 coefficients, got 2"] = function() return structural.arma { q = 1, ma = { 0.5, 0.1 } } end,
+      ["ma must be a list of coefficients"] = function() return structural.arma { ma = pn.ones { 2, 1 } } end,
+      ["slope_scale must not be negative, got %-1"] = function() return structural.trend { slope_scale = -1 } end,
+    } do
+      assert.error_matches(f, pattern)
+    end
+    -- at the bounds themselves
+    for _, made in ipairs { structural.seasonal { period = 2, scale = 0 },
+      structural.cycle { period = 2, damping = 0, shortest = 2, scale = 1 },
+      structural.seasonal { period = 2, form = "trigonometric", harmonics = 1, scale = 0 } } do
+      local model = made + structural.irregular { scale = 1 }
+      assert(model:log_likelihood(y):item() < 0)
+    end
   end)
 end)

@@ -264,7 +264,7 @@ function kalman.forecast(system, y, steps, given)
   options.whole(where, "steps", steps, 1)
   local o = linear_system.options(where, given)
   y = options.numbers(where, "y", y, "tensor")
-  if type(y) == "number" or y:ndim() < 1 then
+  if y:ndim() < 1 then
     core.error(where .. ": y must be [T, ..., p], got a number")
   end
   local last = y:size(1)

@@ -400,7 +400,7 @@ end
 function methods:explain()
   if not self.functions then
     model.run(self.model, self.args, { whole = true, check = true, finite = true, locate = true,
-      value = model.replaying(self.model, function(_, site) return site.dist:sample() end) })
+      value = model.replaying(self.model) })
   end
 end
 

@@ -175,7 +175,7 @@ end
 
 local function read_series(where, y)
   y = options.numbers(where, "y", y, "tensor")
-  if type(y) == "number" or y:ndim() < 1 then
+  if y:ndim() < 1 then
     core.error(where .. ": y must be [T] or [T, B...]")
   end
   return y

@@ -66,7 +66,7 @@ local function density_of(self, z)
     return prior, likelihood
   end
   local base = self.start:log_prob(z)
-  return base, self.by_data and likelihood or prior + likelihood - base
+  return base, prior + likelihood - base
 end
 
 -- The powers [T] of the factors at a level: the temperature, or 1 for the first `level` observations and else 0; of a

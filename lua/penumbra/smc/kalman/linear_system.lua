@@ -85,9 +85,9 @@ local function system_tensors(where, given)
       s[name] = nil
     else
       x = options.numbers(where, name, x, "tensor")
-      if type(x) == "number" or x:ndim() < own then
+      if x:ndim() < own then
         core.error(("%s: %s must have at least %d ax%s, got %s"):format(where, name, own, own == 1 and "is" or "es",
-          type(x) == "number" and x or shape_text(x)))
+          shape_text(x)))
       end
       s[name] = x
     end
@@ -195,9 +195,6 @@ end
 
 local function read_observations(where, self, y, o)
   y = options.numbers(where, "y", y, "tensor")
-  if type(y) == "number" then
-    core.error(("%s: y must be [T, ..., p], got a number"):format(where))
-  end
   if y:ndim() == 1 and self.p == 1 then
     y = y:unsqueeze(-1)
   end
@@ -220,22 +217,16 @@ local function find_lead(self)
   for axis = 1, self.batch do
     lead[axis] = self.y and self.y:size(axis + 1) or 1
   end
-  local function widen(x, own, timed)
+  for name, own in pairs { a = 2, q = 2, c = 2, r = 2, b = 1, d = 1, mean = 1, cov = 2 } do
+    local x = self[name]
     local have = x and x:ndim() - own or 0
     for axis = 1, self.batch do
       local at = have - self.batch + axis
-      if at >= 1 and not (timed and have <= self.batch and at < 1) and x:size(at) ~= 1 then
+      if at >= 1 and x:size(at) ~= 1 then
         lead[axis] = math.max(lead[axis], x:size(at))
       end
     end
   end
-  for _, name in ipairs { "a", "q", "c", "r" } do
-    widen(self[name], 2, true)
-  end
-  widen(self.b, 1, true)
-  widen(self.d, 1, true)
-  widen(self.mean, 1)
-  widen(self.cov, 2)
   return lead
 end
 

@@ -199,9 +199,8 @@ function component.regression(given)
   local where = "structural.regression"
   local o = options.check(where, given, { x = options.required(), scale = options.any(0), name = "regression" })
   local x = options.numbers(where, "x", o.x, "tensor")
-  if type(x) == "number" or x:ndim() ~= 2 then
-    core.error(("%s: x must be [T, k], got %s"):format(where,
-      type(x) == "number" and x or "[" .. table.concat(x:shape(), ", ") .. "]"))
+  if x:ndim() ~= 2 then
+    core.error(("%s: x must be [T, k], got %s"):format(where, options.shape_text(x)))
   end
   local n = x:size(2)
   return { kind = "regression", name = o.name, size = n, diffuse = all_places(n), regressors = x,
@@ -234,7 +233,6 @@ function component.arma(given)
     local v = o[list] or nil
     if v ~= nil then
       v = options.numbers(where, list, v, "tensor")
-      if type(v) == "number" then v = core.tensor { v } end
       if v:ndim() ~= 1 then core.error(("%s: %s must be a list of coefficients"):format(where, list)) end
     end
     local n = o[letter] and options.whole(where, letter, o[letter], 0) or v and v:size(1) or 0
