@@ -380,3 +380,85 @@ describe("a mistake in a model", function()
     end
   end)
 end)
+
+describe("what a host of BridgeStan's interface asks of a target", function()
+  -- mu, s > 0 in a plate, two points of a simplex; twice = 2 mu
+  local function target_of(dtype)
+    local one = pn.ones({}, { dtype = dtype })
+    return pn.model(function(m)
+      local mu = m:sample("mu", dist.normal(one * 0, 2))
+      m:plate("rows", 3, function() m:sample("s", dist.gamma(one * 2, 1)) end)
+      m:sample("p[1]", dist.dirichlet(pn.ones({ 2, 3 }, { dtype = dtype })))
+      m:deterministic("twice", mu * 2)
+    end):target()
+  end
+  local z = pn.tensor { 1.5, -1.5, 0.25, 0.5, -1, 1, 0.75, -0.5 }
+  local function same(got, want) assert((got - pn.tensor(want)):abs():max():item() < 1e-12, tostring(got)) end
+
+  it("is the real numbers of each variable, and whether draws need a generator", function()
+    local bridge = target_of():bridge()
+    local shapes = bridge.shapes:totable()
+    for k, row in ipairs { { 0 }, { 1, 3 }, { 2, 2, 2 } } do
+      for j = 1, 9 do assert.equal(row[j] or 0, shapes[k][j]) end
+    end
+    for name, case in pairs { both = { true, true, 1 }, labels = { true, false, 0 }, sites = { false, true, 0 } } do
+      local t = pn.model(function(m)
+        local x = m:sample("x", dist.normal(0, 1))
+        local k = case[1] and m:sample("k", dist.bernoulli(0.3), { enumerate = true })
+        if case[2] then m:deterministic("d", k and k * 2 or x) end
+        m:observe("y", dist.normal(k and x + k or x, 1), 1)
+      end):target()
+      assert.equal(case[3], t:bridge().draws, name)
+    end
+  end)
+
+  it("is the way to real numbers and back, of all values or of some by name", function()
+    local t = target_of()
+    local bridge = t:bridge()
+    same(bridge.unconstrain(t:compiled_values()(z)), z)
+    same(bridge.merge(z), z)
+    bridge.given.mu, bridge.given.p_1_ = 3, { { 0.2, 0.3, 0.5 }, { 0.1, 0.1, 0.8 } }
+    local u = t:unconstrain { mu = pn.tensor(3), s = pn.ones { 3 }, ["p[1]"] = pn.tensor(bridge.given.p_1_) }
+    local merged = bridge.merge(z)
+    same(merged:slice(1, 2, 4), { -1.5, 0.25, 0.5 })
+    same(merged:slice(1, 5, 8), u:slice(1, 5, 8))
+    assert.equal(3, merged[1]:item())
+    local narrow = target_of "float32"
+    bridge = narrow:bridge()
+    bridge.given.mu = 3
+    assert((bridge.unconstrain(narrow:compiled_values()(z)) - z):abs():max():item() < 1e-5)
+    assert.equal(3, bridge.merge(z)[1]:item())
+  end)
+
+  it("refuses values outside of the support, and of other shapes", function()
+    local bridge = target_of():bridge()
+    local function refused(name, value, pattern)
+      bridge.given[name] = value
+      local ok, message = pcall(bridge.merge, z)
+      bridge.given[name] = nil
+      assert(not ok and message:find(pattern, 1, true), message)
+    end
+    for _, v in ipairs { math.huge, -math.huge, 0 / 0 } do
+      refused("mu", v, "'mu' lies outside of its support")
+    end
+    for _, v in ipairs { 0, -1, math.huge } do refused("s", { 1, v, 2 }, "'s' lies outside of its support") end
+    refused("p_1_", { { 0.2, 0.3, 0.5 + 1e-6 }, { 0.1, 0.1, 0.8 } }, "'p[1]' lies outside of its support")
+    refused("s", { 1, 2 }, "'s' has shape [3], got [2]")
+    bridge.given.p_1_ = { { 0.2, 0.3, 0.5 + 1e-10 }, { 0.1, 0.1, 0.8 } } -- of rounding
+    assert(bridge.merge(z))
+    bridge.given.s, bridge.given.p_1_ = { 1e12, 3e-9, 2 / 3 }, nil
+    assert(bridge.merge(z))
+  end)
+
+  it("is the density without the bijectors' determinants", function()
+    local t = target_of()
+    local plan, values, outputs = t:bridge().plain.for_host()
+    local want, slope = t:log_density(z, false), pn.param(z)
+    local lp, gradient = plan(z)
+    near(lp, want:item())
+    same(gradient, pn.grad(t:log_density(slope + 0, false), { slope })[1])
+    assert((want - t:log_density(z)):abs():item() > 0.1)
+    assert.equal(4, #outputs)
+    assert.equal(12 - 1, values(z):numel())
+  end)
+end)
