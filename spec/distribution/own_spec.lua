@@ -344,6 +344,14 @@ describe("a bijector of a script", function()
     near(gumbel_map()(uniform):log_prob(y), dist.gumbel(0, 1):log_prob(y))
     local chain = dist.bijector.chain { gumbel_map(), dist.bijector.affine(1, 2) }
     near(dist.transformed(uniform, chain):log_prob(y), dist.gumbel(1, 2):log_prob(y))
+    -- beside one of whole vectors the others' determinants are summed
+    local turned = dist.bijector.chain { shift_map(1, { 2, 3 }), dist.bijector.permutation {
+      index = pn.tensor({ 1, 0 }, { dtype = "int64" }) }, dist.bijector.affine(0, 5) }
+    near(turned:forward(y), pn.flip(y * pn.tensor { 2, 3 } + 1, -1) * 5)
+    near(turned:log_abs_det(y), pn.full({ 5 }, math.log(2 * 5 * 3 * 5)))
+    near(turned:inverse(turned:forward(y)), y)
+    refused("chain: values of shift_map must be positive for", dist.bijector.chain, { dist.bijector.exp(),
+      shift_map(1, 2), dist.bijector.inverse(dist.bijector.exp()) })
     near(dist.transformed(normal(pn.zeros(2), 1), shift_map(1, { 2, 3 })):log_prob(y),
       dist.normal(1, pn.tensor { 2, 3 }):log_prob(y))
     near(dist.transformed(dist.normal(pn.zeros(2), 1):independent(1), shift_map(1, 2)):log_prob(y),

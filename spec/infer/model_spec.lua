@@ -205,12 +205,14 @@ describe("a network whose weights are sites", function()
 
   it("has the density of weights and output", function()
     local x, y = pn.randn { 5, 2 }, pn.randn { 5 }
-    local m, values, want = make(2), {}, 0
+    local m, values, want, standard = make(2), {}, 0, 0
     for _, entry in ipairs(net:named_parameters()) do
       local w = pn.randn(entry[2]:shape())
       values["net." .. entry[1]] = w
       want = want + dist.normal(0, 2):log_prob(w):sum():item()
+      standard = standard + dist.normal(0, 1):log_prob(w):sum():item()
     end
+    near(make():log_density(values, x, y) - m:log_density(values, x, y), standard - want)
     local h = (x:matmul(values["net.1.weight"]) + values["net.1.bias"]):tanh():matmul(values["net.3.weight"])
     want = want + dist.normal(h:squeeze(2), 1):log_prob(y):sum():item()
     local before = net:state()
