@@ -146,6 +146,19 @@ describe("gradients by finite differences with the same noise:", function()
     end
   end)
 
+  it("milstein, several motions of one number, is a product over its steps", function()
+    local path = pn.brownian { seed = 6, shape = { 3, 2 } }
+    local w, c = pn.stack({ path:increment(0, 0.5), path:increment(0.5, 1) }, 1), pn.tensor { 0.5, -0.8 }
+    for calculus, own in pairs { ito = c:square():sum():item() * 0.5, stratonovich = 0 } do
+      local y = pn.sde(function(_, y) return y * 0.3 end, function(_, y) return y:unsqueeze(-1) * c end,
+        pn.ones(3, 1), pn.tensor { 0, 1 }, { method = "milstein", noise = "general", calculus = calculus, path = path,
+          step = 0.5 })[2]
+      local change = (w * c):sum(-1)
+      local factor = change + (change:square() - own) / 2 + (1 + 0.15)
+      assert.is_true(furthest(y:reshape { 3 }, factor[1] * factor[2]) < 1e-13)
+    end
+  end)
+
   it("of Stratonovich's calculus", function()
     for _, method in ipairs { "milstein", "heun", "euler_heun", "reversible_heun" } do
       check(loss_of(method, "diagonal", { calculus = "stratonovich" }), { a, b, y0 }, 1e-8)

@@ -466,6 +466,18 @@ describe("moments of a network with a posterior", function()
     named.log_scale:set(pn.tensor { 0.3, -0.4 })
     m, out = net:moments(x, v)
     agrees(named.bias:detach(), named.log_scale:detach())
+    -- an image has them for each channel, whatever its axes
+    for _, axes in ipairs { { 3 }, { 2, 3 }, { 2, 1, 3 } } do
+      local function wide(t) return t:reshape { 1, 2, table.unpack({ 1, 1, 1, 1 }, 1, #axes) } end
+      local step = pn.arange(3):to "float64"
+      local m2, out2 = net:moments(wide(x) + step * 0 + pn.zeros { 1, 2, table.unpack(axes) }, wide(v) + step * 0)
+      assert.is_true(largest(m2 - wide(m)) < 1e-12 and largest(out2 - wide(out)) < 1e-12)
+    end
+    assert.is_true(pn.check_gradients(function()
+      local first, second = net:moments(x, v)
+      return (first * 0.3 + second):square():sum()
+    end, net:parameters()).error < 1e-6)
+    assert.error_matches(function() net:moments(x, pn.ones { 1, 2, 2 }) end, "not covariances")
   end)
 
   it("are refused, not drawn, where there is no formula", function()
