@@ -257,9 +257,16 @@ describe("a network whose weights are sites", function()
     assert.matches("network: 'net' stands in plate 'rows': weights are shared", message_of(function()
       pn.model(function(m) m:plate("rows", 2, function() m:network("net", net) end) end):trace()
     end))
-    assert.matches("network: 'net' needs a network, got a tensor", message_of(function()
-      pn.model(function(m) m:network("net", x) end):trace()
-    end))
+    for _, case in ipairs { { "'net' needs a network, got a tensor", "net", x },
+      { "'net' needs a network, got number", "net", 3 }, { "'net' has no weights", "net", nn.sequential { nn.tanh() } },
+      { "the first argument must be the site's name, a string, got table", net, net },
+      { "'net': prior must be a positive standard deviation.* got 0", "net", net, 0 },
+      { "'net': prior must be a positive standard deviation.* got string", "net", net, "wide" },
+      { "'net': prior must be a positive standard deviation.* got boolean", "net", net, false } } do
+      assert.matches("network: " .. case[1], message_of(function()
+        pn.model(function(m) m:network(case[2], case[3], case[4]) end):trace()
+      end))
+    end
   end)
 end)
 
@@ -304,11 +311,31 @@ describe("a mistake in a model", function()
     at_line("plate: 'p' needs its size, a whole number from 1 on, got 0", function(m)
       return m:plate("p", 0, print)
     end)
-    at_line("plate: 'p': batch_size must be a whole number from 1 to its size 3, got 4", function(m)
-      return m:plate("p", 3, { batch_size = 4 }, print)
+    for size, told in pairs { [4] = "'p': batch_size must be a whole number from 1 to its size 3, got 4",
+      [0] = "batch_size must be a whole number from 1 on", [1.5] = "batch_size must be a whole number" } do
+      at_line("plate: " .. told, function(m)
+        return m:plate("p", 3, { batch_size = size }, print)
+      end)
+    end
+    at_line("plate: 'p' needs its size, a whole number from 1 on, got 2.5", function(m)
+      return m:plate("p", 2.5, print)
+    end)
+    at_line("plate: 'p' needs a function of the rows' indices, got number", function(m)
+      return m:plate("p", 3, 4)
+    end)
+    at_line("plate: the first argument must be the site's name, a string, got nil", function(m)
+      return m:plate(nil, 3, print)
     end)
     at_line("scan: 's' needs a function", function(m)
       return m:scan("s", 3, 0)
+    end)
+    for told, steps in pairs { ["%-1"] = -1, ["2.5"] = 2.5 } do
+      at_line("scan: 's' needs the number of steps, a whole number from 0 on, got " .. told, function(m)
+        return m:scan("s", steps, 0, print)
+      end)
+    end
+    at_line("scan: the first argument must be the site's name, a string, got number", function(m)
+      return m:scan(3, 3, 0, print)
     end)
     at_line("flat: 'x' has no prior", function(m)
       return m:flat "x"
@@ -353,9 +380,31 @@ describe("a mistake in a model", function()
         m:plate("rows", 4, function() end)
       end):trace()
     end))
-    assert.matches("plate: 'rows' stands within itself", message_of(function()
-      pn.model(function(m) m:plate("rows", 5, function() m:plate("rows", 5, print) end) end):trace()
+    for depth, outer in ipairs { "rows", "more" } do
+      assert.matches(("plate: 'rows' stands within itself %%(depth %d%%)"):format(depth), message_of(function()
+        pn.model(function(m)
+          m:plate(outer, 5, function()
+            m:plate("rows", 5, function() m:plate("rows", 5, print) end)
+          end)
+        end):trace()
+      end))
+    end
+    assert.matches("plate: 'rows' has 2 rows here and 3 elsewhere", message_of(function()
+      pn.model(function(m)
+        m:plate("rows", 5, { batch_size = 3 }, function() end)
+        m:plate("rows", 5, { batch_size = 2 }, function() end)
+      end):trace()
     end))
+    -- the rows are the same ones wherever the plate stands in a run, each once
+    local seen, whole
+    pn.model(function(m)
+      m:plate("rows", 5, { batch_size = 3 }, function(i) seen = i end)
+      m:plate("rows", 5, { batch_size = 3 }, function(i) assert.same(seen:totable(), i:totable()) end)
+      m:plate("more", 5, { batch_size = 5 }, function(i) whole = i end)
+    end):trace()
+    local order = seen:sort():totable()
+    assert(#order == 3 and order[1] < order[2] and order[2] < order[3] and order[1] >= 0 and order[3] < 5)
+    assert.same({ 0, 1, 2, 3, 4 }, whole:totable())
   end)
 
   it("in a name is told with the nearest one", function()
