@@ -83,6 +83,34 @@ describe("a model", function()
     near(chain:log_density({ a = 1, b = 0 }, 2), log_normal(1, 0, 1) + log_normal(0, 1, 1) + log_normal(2, 0, 1))
   end)
 
+  it("says of a trace's sites what has become of them", function()
+    local t = chain:intervene { b = 1, y = 9 }:trace(2)
+    for name, value in pairs { b = 1, y = 9 } do
+      local site = t.sites[name]
+      assert.same({ "intervened", "normal", value }, { site.kind, site.dist.name, site.value:item() })
+      assert.is_nil(site.log_prob)
+    end
+    assert.same({ "a" }, { next(t:values()), next(t:values(), "a") })
+    local flat = pn.model(function(m)
+      local low = m:flat("low", "half_line", {}, { low = 2 })
+      m:flat("within", "interval", { 2 }, { low = -1, high = 0.5 })
+      m:factor("f", -low)
+    end)
+    local target = flat:target()
+    assert.same({ 2 + math.exp(0.5), -0.25 }, { target:constrain(pn.tensor { 0.5, 0, 9 }).low:item(),
+      target:constrain(pn.tensor { 0.5, 0, 9 }).within[1]:item() })
+    for way, want in pairs { condition = { "flat", true }, intervene = { "intervened" }, replay = { "flat" } } do
+      local site = flat[way](flat, { low = 3 }):replay { within = { 0, 0 } }:trace().sites.low
+      assert.same({ want[1], 3, want[2] }, { site.kind, site.value:item(), site.observed })
+    end
+    local walk = pn.model(function(m) m:scan("t", 3, 0, function(x) return m:sample("x", dist.normal(x, 1)) end) end)
+    for name, want in pairs { x = "", ["x[2]"] = "x[1] x[3]" } do
+      local left = {}
+      for k, site in ipairs(walk:block({ name }):trace().order) do left[k] = site.name end
+      assert.equal(want, table.concat(left, " "))
+    end
+  end)
+
   it("counts plates, plates within plates and factors by their rows", function()
     local nested = pn.model(function(m, y)
       m:plate("groups", 3, function()
