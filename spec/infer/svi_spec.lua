@@ -107,6 +107,48 @@ describe("the gradient of a bound", function()
       divergence = divergence }), guide
   end
 
+  it("through draws is that of pn.infer's estimators on the same draws, some of weight 0", function()
+    -- z_i ~ N(t, 1) where z_i > low_i, y_i ~ N(z_i, 1); the last datum has weights of 0 alone
+    local y = pn.tensor { 1.5, -0.5, 0.2 }
+    local function alive(z, low) return pn.where(z:gt(low), pn.tensor(0), pn.tensor(-math.huge)) end
+    local function check(name, low, vectorised)
+      local pair = pn.model(function(m)
+        local t = m:param("t", 0.2)
+        m:plate("rows", 3, function()
+          local z = m:sample("z", dist.normal(t, 1))
+          m:factor("alive", alive(z, low))
+          m:observe("y", dist.normal(z, 1), y)
+        end)
+      end)
+      local guide = pn.model(function(m)
+        local a, s = m:param("a", 0.3), m:param("s", 0.8)
+        m:plate("rows", 3, function() m:sample("z", dist.normal(a, s)) end)
+      end)
+      local fit = pn.svi(pair, guide, { steps = 0, draws = 4, vectorised = vectorised, estimator = name })
+      local a, s, t = table.unpack(guide:parameters())
+      t = pair:parameters()[1]
+      pn.seed(4)
+      local bound = objective.estimate(fit, fit.how)
+      local slopes = pn.grad(bound, { a, s, t })
+      pn.seed(4)
+      local rows = {}
+      for k = 1, 4 do rows[k] = not vectorised and dist.normal(a, s):expand({ 3 }):rsample() or nil end
+      local z = vectorised and dist.normal(a, s):expand({ 4, 3 }):rsample() or pn.stack(rows, 1)
+      local log_p = dist.normal(t, 1):log_prob(z) + dist.normal(z, 1):log_prob(y) + alive(z, low)
+      local want = pn.infer[name](log_p, dist.normal(a, s):log_prob(z), z)
+      assert.is_true(bound:item() == want:item() or math.abs(bound:item() - want:item()) < 1e-12)
+      for k, slope in ipairs(pn.grad(want, { a, s, t })) do
+        near(slopes[k]:item(), slope:item(), 1e-12)
+        assert.is_true(math.abs(slope:item()) > 1e-3)
+      end
+    end
+    for _, vectorised in ipairs { false, true } do
+      check("sticking_the_landing", pn.full({ 3 }, -100), vectorised)
+      check("dreg", pn.tensor { 0, -100, 0.4 }, vectorised)
+      check("dreg", pn.tensor { 0, -100, 100 }, vectorised)
+    end
+  end)
+
   it("has the exact gradient as its mean, for elbo in all forms", function()
     pn.seed(1)
     local a, s, n = 0.3, 0.8, 20000
