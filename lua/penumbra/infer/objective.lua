@@ -123,7 +123,7 @@ function objective.negative_elbo(self, how)
     return mean
   end
   local signal = costs:detach()
-  if n > 1 and costs:ndim() > 0 then
+  if n > 1 then
     signal = (signal - signal:mean()) * (n / (n - 1))
   end
   local term = scores * signal
