@@ -303,8 +303,11 @@ local function run(o, data, s, bar)
   end
 end
 
--- How many steps the optimiser has made.
+-- How many steps the optimiser has made; nil of one that is not the library's.
 local function steps_of(optimiser)
+  if getmetatable(optimiser) ~= "penumbra.optimiser" then
+    return nil
+  end
   local key, value = optimiser:state_at(1)
   return key == "step" and value:max():item() or nil
 end

@@ -134,14 +134,29 @@ describe("gradients by finite differences with the same noise:", function()
     local function column(_, y, _, c) return (y * c):cos() end
     local function whole(_, y, _, c) return ((y * c):cos():unsqueeze(-1) * pn.eye(2)) end
     local path = pn.brownian { seed = 4, shape = { 3, 2 } }
-    local o = { method = "milstein", parameters = { a, b }, path = path, step = 0.1 }
     local function f(_, y, m) return y:sin():matmul(m) end
-    local one = pn.sde(f, column, y0, times, o)
-    o.noise = "general"
-    local two = pn.sde(f, whole, y0, times, o)
-    assert.is_true(furthest(two, one) < 1e-13)
-    local g, h = pn.grad(one:square():sum(), { a, b, y0 }), pn.grad(two:square():sum(), { a, b, y0 })
-    for k = 1, 3 do assert.is_true(furthest(g[k], h[k]) < 1e-12) end
+    for _, calculus in ipairs { "ito", "stratonovich" } do
+      local o = { method = "milstein", parameters = { a, b }, path = path, step = 0.1, calculus = calculus }
+      local one = pn.sde(f, column, y0, times, o)
+      o.noise = "general"
+      local two = pn.sde(f, whole, y0, times, o)
+      assert.is_true(furthest(two, one) < 1e-13)
+      local g, h = pn.grad(one:square():sum(), { a, b, y0 }), pn.grad(two:square():sum(), { a, b, y0 })
+      for k = 1, 3 do assert.is_true(furthest(g[k], h[k]) < 1e-12) end
+    end
+  end)
+
+  it("milstein, several motions of one number, is a product over its steps", function()
+    local path = pn.brownian { seed = 6, shape = { 3, 2 } }
+    local w, c = pn.stack({ path:increment(0, 0.5), path:increment(0.5, 1) }, 1), pn.tensor { 0.5, -0.8 }
+    for calculus, own in pairs { ito = c:square():sum():item() * 0.5, stratonovich = 0 } do
+      local y = pn.sde(function(_, y) return y * 0.3 end, function(_, y) return y:unsqueeze(-1) * c end,
+        pn.ones(3, 1), pn.tensor { 0, 1 }, { method = "milstein", noise = "general", calculus = calculus, path = path,
+          step = 0.5 })[2]
+      local change = (w * c):sum(-1)
+      local factor = change + (change:square() - own) / 2 + (1 + 0.15)
+      assert.is_true(furthest(y:reshape { 3 }, factor[1] * factor[2]) < 1e-13)
+    end
   end)
 
   it("of Stratonovich's calculus", function()

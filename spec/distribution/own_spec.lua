@@ -344,12 +344,29 @@ describe("a bijector of a script", function()
     near(gumbel_map()(uniform):log_prob(y), dist.gumbel(0, 1):log_prob(y))
     local chain = dist.bijector.chain { gumbel_map(), dist.bijector.affine(1, 2) }
     near(dist.transformed(uniform, chain):log_prob(y), dist.gumbel(1, 2):log_prob(y))
+    -- beside one of whole vectors the others' determinants are summed: x1, x1 x2
+    local product = dist.bijector.custom { name = "product", domain = "positive", codomain = "positive",
+      event_ndim = 1,
+      forward = function(_, x) return x:cumprod(-1) end,
+      inverse = function(_, v) return pn.concatenate({ v:slice(-1, 1, 1), v:slice(-1, 2, 2) / v:slice(-1, 1, 1) }, -1) end,
+      log_det = function(_, x) return x:select(-1, 1):log() end }
+    local three = dist.bijector.chain { shift_map(1, { 2, 3 }), dist.bijector.exp(), product() }
+    local first = y:select(-1, 1) * 2 + 1
+    near(three:forward(y), pn.stack({ first, first + y:select(-1, 2) * 3 + 1 }, -1):exp())
+    near(three:log_abs_det(y), first * 2 + y:select(-1, 2) * 3 + 1 + math.log(6))
+    near(three:inverse(three:forward(y)), y)
+    assert.same({ "real", "positive" }, { tostring(three.domain), tostring(three.codomain) })
+    refused("chain: values of shift_map must be positive for inverse", dist.bijector.chain, { dist.bijector.exp(),
+      dist.bijector.inverse(dist.bijector.exp()), shift_map(1, 2), dist.bijector.inverse(dist.bijector.exp()) })
+    refused("chain: values of shift_map must be positive for inverse", dist.bijector.chain,
+      { shift_map(1, 2), dist.bijector.inverse(dist.bijector.exp()) })
     near(dist.transformed(normal(pn.zeros(2), 1), shift_map(1, { 2, 3 })):log_prob(y),
       dist.normal(1, pn.tensor { 2, 3 }):log_prob(y))
     near(dist.transformed(dist.normal(pn.zeros(2), 1):independent(1), shift_map(1, 2)):log_prob(y),
       dist.normal(pn.ones(2), 2):independent(1):log_prob(y))
     local back = dist.bijector.inverse(gumbel_map())
     near(back:forward(gumbel_map():forward { 0.3, 0.4 }), pn.tensor { 0.3, 0.4 })
+    near(back:inverse { 0.3, 0.4 }, gumbel_map():forward { 0.3, 0.4 })
     near(back:log_abs_det(y), -gumbel_map():log_abs_det(back:forward(y)))
     assert.is_true(dist.bijector.is(back))
     local w = pn.param(pn.tensor(0.5))

@@ -74,6 +74,8 @@ describe("a model", function()
     local t = chain:block { "a" }:trace(2)
     assert.is_nil(t.sites.a)
     near(t:log_density(), t.sites.b.log_prob:item() + t.sites.y.log_prob:item())
+    t = chain:block({ "a" }):block({ "b" }):trace(2)
+    assert.same({ "y", 1 }, { t.order[1].name, #t.order })
     near(chain:replay { a = 1, b = 2 }:trace(2):log_density(), log_normal(1, 0, 1) + log_normal(2, 1, 1)
       + log_normal(2, 2, 1))
     local first = chain:trace(2)
@@ -81,6 +83,34 @@ describe("a model", function()
     local both = chain:condition { a = 1 }:intervene { b = 0 }
     near(both:log_density({}, 2), log_normal(1, 0, 1) + log_normal(2, 0, 1))
     near(chain:log_density({ a = 1, b = 0 }, 2), log_normal(1, 0, 1) + log_normal(0, 1, 1) + log_normal(2, 0, 1))
+  end)
+
+  it("says of a trace's sites what has become of them", function()
+    local t = chain:intervene { b = 1, y = 9 }:trace(2)
+    for name, value in pairs { b = 1, y = 9 } do
+      local site = t.sites[name]
+      assert.same({ "intervened", "normal", value }, { site.kind, site.dist.name, site.value:item() })
+      assert.is_nil(site.log_prob)
+    end
+    assert.same({ "a" }, { next(t:values()), next(t:values(), "a") })
+    local flat = pn.model(function(m)
+      local low = m:flat("low", "half_line", {}, { low = 2 })
+      m:flat("within", "interval", { 2 }, { low = -1, high = 0.5 })
+      m:factor("f", -low)
+    end)
+    local target = flat:target()
+    assert.same({ 2 + math.exp(0.5), -0.25 }, { target:constrain(pn.tensor { 0.5, 0, 9 }).low:item(),
+      target:constrain(pn.tensor { 0.5, 0, 9 }).within[1]:item() })
+    for way, want in pairs { condition = { "flat", true }, intervene = { "intervened" }, replay = { "flat" } } do
+      local site = flat[way](flat, { low = 3 }):replay { within = { 0, 0 } }:trace().sites.low
+      assert.same({ want[1], 3, want[2] }, { site.kind, site.value:item(), site.observed })
+    end
+    local walk = pn.model(function(m) m:scan("t", 3, 0, function(x) return m:sample("x", dist.normal(x, 1)) end) end)
+    for name, want in pairs { x = "", ["x[2]"] = "x[1] x[3]" } do
+      local left = {}
+      for k, site in ipairs(walk:block({ name }):trace().order) do left[k] = site.name end
+      assert.equal(want, table.concat(left, " "))
+    end
   end)
 
   it("counts plates, plates within plates and factors by their rows", function()
@@ -205,12 +235,14 @@ describe("a network whose weights are sites", function()
 
   it("has the density of weights and output", function()
     local x, y = pn.randn { 5, 2 }, pn.randn { 5 }
-    local m, values, want = make(2), {}, 0
+    local m, values, want, standard = make(2), {}, 0, 0
     for _, entry in ipairs(net:named_parameters()) do
       local w = pn.randn(entry[2]:shape())
       values["net." .. entry[1]] = w
       want = want + dist.normal(0, 2):log_prob(w):sum():item()
+      standard = standard + dist.normal(0, 1):log_prob(w):sum():item()
     end
+    near(make():log_density(values, x, y) - m:log_density(values, x, y), standard - want)
     local h = (x:matmul(values["net.1.weight"]) + values["net.1.bias"]):tanh():matmul(values["net.3.weight"])
     want = want + dist.normal(h:squeeze(2), 1):log_prob(y):sum():item()
     local before = net:state()
@@ -255,9 +287,16 @@ describe("a network whose weights are sites", function()
     assert.matches("network: 'net' stands in plate 'rows': weights are shared", message_of(function()
       pn.model(function(m) m:plate("rows", 2, function() m:network("net", net) end) end):trace()
     end))
-    assert.matches("network: 'net' needs a network, got a tensor", message_of(function()
-      pn.model(function(m) m:network("net", x) end):trace()
-    end))
+    for _, case in ipairs { { "'net' needs a network, got a tensor", "net", x },
+      { "'net' needs a network, got number", "net", 3 }, { "'net' has no weights", "net", nn.sequential { nn.tanh() } },
+      { "the first argument must be the site's name, a string, got table", net, net },
+      { "'net': prior must be a positive standard deviation.* got 0", "net", net, 0 },
+      { "'net': prior must be a positive standard deviation.* got string", "net", net, "wide" },
+      { "'net': prior must be a positive standard deviation.* got boolean", "net", net, false } } do
+      assert.matches("network: " .. case[1], message_of(function()
+        pn.model(function(m) m:network(case[2], case[3], case[4]) end):trace()
+      end))
+    end
   end)
 end)
 
@@ -302,11 +341,31 @@ describe("a mistake in a model", function()
     at_line("plate: 'p' needs its size, a whole number from 1 on, got 0", function(m)
       return m:plate("p", 0, print)
     end)
-    at_line("plate: 'p': batch_size must be a whole number from 1 to its size 3, got 4", function(m)
-      return m:plate("p", 3, { batch_size = 4 }, print)
+    for size, told in pairs { [4] = "'p': batch_size must be a whole number from 1 to its size 3, got 4",
+      [0] = "batch_size must be a whole number from 1 on", [1.5] = "batch_size must be a whole number" } do
+      at_line("plate: " .. told, function(m)
+        return m:plate("p", 3, { batch_size = size }, print)
+      end)
+    end
+    at_line("plate: 'p' needs its size, a whole number from 1 on, got 2.5", function(m)
+      return m:plate("p", 2.5, print)
+    end)
+    at_line("plate: 'p' needs a function of the rows' indices, got number", function(m)
+      return m:plate("p", 3, 4)
+    end)
+    at_line("plate: the first argument must be the site's name, a string, got nil", function(m)
+      return m:plate(nil, 3, print)
     end)
     at_line("scan: 's' needs a function", function(m)
       return m:scan("s", 3, 0)
+    end)
+    for told, steps in pairs { ["%-1"] = -1, ["2.5"] = 2.5 } do
+      at_line("scan: 's' needs the number of steps, a whole number from 0 on, got " .. told, function(m)
+        return m:scan("s", steps, 0, print)
+      end)
+    end
+    at_line("scan: the first argument must be the site's name, a string, got number", function(m)
+      return m:scan(3, 3, 0, print)
     end)
     at_line("flat: 'x' has no prior", function(m)
       return m:flat "x"
@@ -351,9 +410,31 @@ describe("a mistake in a model", function()
         m:plate("rows", 4, function() end)
       end):trace()
     end))
-    assert.matches("plate: 'rows' stands within itself", message_of(function()
-      pn.model(function(m) m:plate("rows", 5, function() m:plate("rows", 5, print) end) end):trace()
+    for depth, outer in ipairs { "rows", "more" } do
+      assert.matches(("plate: 'rows' stands within itself %%(depth %d%%)"):format(depth), message_of(function()
+        pn.model(function(m)
+          m:plate(outer, 5, function()
+            m:plate("rows", 5, function() m:plate("rows", 5, print) end)
+          end)
+        end):trace()
+      end))
+    end
+    assert.matches("plate: 'rows' has 2 rows here and 3 elsewhere", message_of(function()
+      pn.model(function(m)
+        m:plate("rows", 5, { batch_size = 3 }, function() end)
+        m:plate("rows", 5, { batch_size = 2 }, function() end)
+      end):trace()
     end))
+    -- the rows are the same ones wherever the plate stands in a run, each once
+    local seen, whole
+    pn.model(function(m)
+      m:plate("rows", 5, { batch_size = 3 }, function(i) seen = i end)
+      m:plate("rows", 5, { batch_size = 3 }, function(i) assert.same(seen:totable(), i:totable()) end)
+      m:plate("more", 5, { batch_size = 5 }, function(i) whole = i end)
+    end):trace()
+    local order = seen:sort():totable()
+    assert(#order == 3 and order[1] < order[2] and order[2] < order[3] and order[1] >= 0 and order[3] < 5)
+    assert.same({ 0, 1, 2, 3, 4 }, whole:totable())
   end)
 
   it("in a name is told with the nearest one", function()
@@ -378,5 +459,87 @@ describe("a mistake in a model", function()
       local line = debug.getinfo(call, "S").linedefined
       assert.matches(("^%s:%d: %s: "):format(here:gsub("%p", "%%%0"), line, name), message_of(call))
     end
+  end)
+end)
+
+describe("what a host of BridgeStan's interface asks of a target", function()
+  -- mu, s > 0 in a plate, two points of a simplex; twice = 2 mu
+  local function target_of(dtype)
+    local one = pn.ones({}, { dtype = dtype })
+    return pn.model(function(m)
+      local mu = m:sample("mu", dist.normal(one * 0, 2))
+      m:plate("rows", 3, function() m:sample("s", dist.gamma(one * 2, 1)) end)
+      m:sample("p[1]", dist.dirichlet(pn.ones({ 2, 3 }, { dtype = dtype })))
+      m:deterministic("twice", mu * 2)
+    end):target()
+  end
+  local z = pn.tensor { 1.5, -1.5, 0.25, 0.5, -1, 1, 0.75, -0.5 }
+  local function same(got, want) assert((got - pn.tensor(want)):abs():max():item() < 1e-12, tostring(got)) end
+
+  it("is the real numbers of each variable, and whether draws need a generator", function()
+    local bridge = target_of():bridge()
+    local shapes = bridge.shapes:totable()
+    for k, row in ipairs { { 0 }, { 1, 3 }, { 2, 2, 2 } } do
+      for j = 1, 9 do assert.equal(row[j] or 0, shapes[k][j]) end
+    end
+    for name, case in pairs { both = { true, true, 1 }, labels = { true, false, 0 }, sites = { false, true, 0 } } do
+      local t = pn.model(function(m)
+        local x = m:sample("x", dist.normal(0, 1))
+        local k = case[1] and m:sample("k", dist.bernoulli(0.3), { enumerate = true })
+        if case[2] then m:deterministic("d", k and k * 2 or x) end
+        m:observe("y", dist.normal(k and x + k or x, 1), 1)
+      end):target()
+      assert.equal(case[3], t:bridge().draws, name)
+    end
+  end)
+
+  it("is the way to real numbers and back, of all values or of some by name", function()
+    local t = target_of()
+    local bridge = t:bridge()
+    same(bridge.unconstrain(t:compiled_values()(z)), z)
+    same(bridge.merge(z), z)
+    bridge.given.mu, bridge.given.p_1_ = 3, { { 0.2, 0.3, 0.5 }, { 0.1, 0.1, 0.8 } }
+    local u = t:unconstrain { mu = pn.tensor(3), s = pn.ones { 3 }, ["p[1]"] = pn.tensor(bridge.given.p_1_) }
+    local merged = bridge.merge(z)
+    same(merged:slice(1, 2, 4), { -1.5, 0.25, 0.5 })
+    same(merged:slice(1, 5, 8), u:slice(1, 5, 8))
+    assert.equal(3, merged[1]:item())
+    local narrow = target_of "float32"
+    bridge = narrow:bridge()
+    bridge.given.mu = 3
+    assert((bridge.unconstrain(narrow:compiled_values()(z)) - z):abs():max():item() < 1e-5)
+    assert.equal(3, bridge.merge(z)[1]:item())
+  end)
+
+  it("refuses values outside of the support, and of other shapes", function()
+    local bridge = target_of():bridge()
+    local function refused(name, value, pattern)
+      bridge.given[name] = value
+      local ok, message = pcall(bridge.merge, z)
+      bridge.given[name] = nil
+      assert(not ok and message:find(pattern, 1, true), message)
+    end
+    for _, v in ipairs { math.huge, -math.huge, 0 / 0 } do
+      refused("mu", v, "'mu' lies outside of its support")
+    end
+    for _, v in ipairs { 0, -1, math.huge } do refused("s", { 1, v, 2 }, "'s' lies outside of its support") end
+    refused("p_1_", { { 0.2, 0.3, 0.5 + 1e-6 }, { 0.1, 0.1, 0.8 } }, "'p[1]' lies outside of its support")
+    refused("s", { 1, 2 }, "'s' has shape [3], got [2]")
+    bridge.given.p_1_ = { { 0.2, 0.3, 0.5 + 1e-10 }, { 0.1, 0.1, 0.8 } } -- of rounding
+    assert(bridge.merge(z))
+    bridge.given.s, bridge.given.p_1_ = { 1e12, 3e-9, 2 / 3 }, nil
+    assert(bridge.merge(z))
+  end)
+
+  it("is the density without the bijectors' determinants", function()
+    local t = target_of()
+    local plan, values, outputs = t:bridge().plain.for_host()
+    local want, slope = t:log_density(z, false), pn.param(z)
+    local lp, gradient = plan(z)
+    near(lp, want:item())
+    same(gradient, pn.grad(t:log_density(slope + 0, false), { slope })[1])
+    assert((want - t:log_density(z)):abs():item() > 0.1)
+    assert.equal(4, #outputs)
+    assert.equal(12 - 1, values(z):numel())
   end)
 end)

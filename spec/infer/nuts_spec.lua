@@ -117,6 +117,18 @@ describe("nuts", function()
     near(fit:sample(400).a:mean():item(), 9, 0.3)
     assert.matches("init: the model has no latent variable 'c'; it has a, b", message_of(pn.svi, m,
       pn.infer.guide("mean_field", { init = { c = 9 } }), { steps = 0 }))
+    local walk = pn.model(function(n)
+      n:sample("a", dist.normal(0, 1))
+      n:scan("t", 3, 0, function(h) return n:sample("h", dist.normal(h, 1)) end)
+    end):target()
+    local z = walk:start_at({ h = pn.tensor { 4, 5, 6 } }, function() return pn.tensor(0) end)
+    assert.same({ 4, 5, 6 }, z:slice(1, 2, 4):totable())
+    assert.same({ 2, 4, 5, 6 }, walk:start_at({ a = 2, h = pn.tensor { 4, 5, 6 } }, error):totable())
+    local most = 0
+    for _ = 1, 100 do most = math.max(most, walk:start():abs():max():item()) end
+    assert.is_true(most > 1.9 and most < 2)
+    local function missing() return walk:start_at({ ["h[4]"] = 1 }, error) end
+    assert.matches("no latent variable 'h%[4%]'.*; it has a, h%[1%], h%[2%], h%[3%]$", message_of(missing))
   end)
 
   it("joins the steps of a scan, time first", function()

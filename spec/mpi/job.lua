@@ -56,12 +56,12 @@ function job.run(ranks, arguments, command, seconds)
   return job.alone(started(ranks, arguments, command), seconds)
 end
 
---- run_all(list): the same of a list of {ranks, arguments} side by side, for what mostly waits: a list of {out =,
---- code =}, and the seconds that all took.
+--- run_all(list): the same of a list of {ranks, arguments [, command]} side by side, for what mostly waits: a list of
+--- {out =, code =}, and the seconds that all took.
 function job.run_all(list)
   local start, pipes, results = os.time(), {}, {}
   for k, one in ipairs(list) do
-    pipes[k] = assert(io.popen("{ " .. limited(started(one[1], one[2])) .. "; } 2>&1"))
+    pipes[k] = assert(io.popen("{ " .. limited(started(one[1], one[2], one[3])) .. "; } 2>&1"))
   end
   for k, pipe in ipairs(pipes) do
     local out, code = parted(pipe:read "a")

@@ -13,6 +13,7 @@ pn.seed(7 + rank) -- what ranks begin with differs: rank 0's counts
 local net = nn.sequential { nn.linear(4, 8), nn.batch_norm(8), nn.tanh(), nn.dropout(0.3), nn.linear(8, 1) }
 local generator = pn.generator(100 + rank)
 local opt = optim.adam(net:parameters(), { lr = 0.05 })
+for _ = 0, rank do opt:step(net(x):square():mean()) end -- and the optimiser's state
 local epochs = way == "half" and 2 or 4
 local options = {
   data = { x, y }, optimiser = opt, epochs = epochs, batch_size = 24, model = net, generator = generator,
@@ -43,6 +44,7 @@ for _, w in ipairs(net:parameters()) do put(w) end
 for _, b in ipairs(net:named_buffers()) do put(b[2]) end
 for _, loss in ipairs(run.history) do bytes[#bytes + 1] = ("<d"):pack(loss) end
 bytes[#bytes + 1] = ("<d"):pack(run.score or 0)
+put(pn.randn({ 1 }, { generator = generator }))
 local text = table.concat(bytes):gsub(".", function(c) return ("%02x"):format(c:byte()) end)
 for r, other in ipairs(mpi.all_gather_values(text)) do
   assert(other == text, "rank " .. r - 1 .. " ended elsewhere")

@@ -144,9 +144,10 @@ describe("nn.bayesian", function()
 
   it("has the divergence's gradient in all that it is made of: against differences", function()
     local x = pn.randn { 4, 3 }
-    for _, prior in ipairs { 2, "scale", "student" } do
-      local scale = prior == "scale" and pn.param(pn.tensor(0.7)) or nil
-      local law = scale and dist.normal(0, scale) or prior == "student" and dist.student_t(5, 0, 1) or prior
+    for _, prior in ipairs { 2, "scale", "student", "laplace" } do
+      local scale = (prior == "scale" or prior == "laplace") and pn.param(pn.tensor(0.7)) or nil
+      local law = scale and dist[prior == "scale" and "normal" or prior](0.25, scale)
+        or prior == "student" and dist.student_t(5, 0, 1) or prior
       local given = { prior = law, posterior_scale = 0.5, draws = 3 }
       local one, two = nn.bayesian(nn.linear(3, 2), given), nn.bayesian(nn.linear(2, 2), given)
       local net = nn.sequential { one, nn.tanh(), nn.sequential { two, nn.relu() } }

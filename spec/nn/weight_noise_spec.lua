@@ -451,9 +451,33 @@ describe("moments of a network with a posterior", function()
     local net = nn.bayesian(nn.actnorm(2), { posterior_scale = 0.2, estimator = "weights" })
     local x, v = pn.tensor { { 1.5, -0.5 } }, pn.tensor { { 0.3, 0.1 } }
     local m, out = net:moments(x, v)
-    -- y = (x + b) e^s, b and s normal(0, 0.04): E y = x e^0.02, E y^2 = (x^2 + v + 0.04) e^0.08
-    near(largest(m - x * math.exp(0.02)), 0, 1e-12)
-    near(largest(out - ((x:square() + v + 0.04) * math.exp(0.08) - x:square() * math.exp(0.04))), 0, 1e-12)
+    -- y = (x + b) e^s, b normal(c, 0.04), s normal(r, 0.04): E y = (x + c) e^(r + 0.02),
+    -- E y^2 = ((x + c)^2 + v + 0.04) e^(2 r + 0.08)
+    local function agrees(c, r)
+      local shifted = x + c
+      near(largest(m - shifted * (r + 0.02):exp()), 0, 1e-12)
+      near(largest(out - ((shifted:square() + v + 0.04) * (r * 2 + 0.08):exp()
+        - shifted:square() * (r * 2 + 0.04):exp())), 0, 1e-12)
+    end
+    agrees(pn.zeros { 2 }, pn.zeros { 2 })
+    local named = {}
+    for _, entry in ipairs(net.net:named_parameters()) do named[entry[1]] = entry[2] end
+    named.bias:set(pn.tensor { 0.7, -1.2 })
+    named.log_scale:set(pn.tensor { 0.3, -0.4 })
+    m, out = net:moments(x, v)
+    agrees(named.bias:detach(), named.log_scale:detach())
+    -- an image has them for each channel, whatever its axes
+    for _, axes in ipairs { { 3 }, { 2, 3 }, { 2, 1, 3 } } do
+      local function wide(t) return t:reshape { 1, 2, table.unpack({ 1, 1, 1, 1 }, 1, #axes) } end
+      local step = pn.arange(3):to "float64"
+      local m2, out2 = net:moments(wide(x) + step * 0 + pn.zeros { 1, 2, table.unpack(axes) }, wide(v) + step * 0)
+      assert.is_true(largest(m2 - wide(m)) < 1e-12 and largest(out2 - wide(out)) < 1e-12)
+    end
+    assert.is_true(pn.check_gradients(function()
+      local first, second = net:moments(x, v)
+      return (first * 0.3 + second):square():sum()
+    end, net:parameters()).error < 1e-6)
+    assert.error_matches(function() net:moments(x, pn.ones { 1, 2, 2 }) end, "not covariances")
   end)
 
   it("are refused, not drawn, where there is no formula", function()

@@ -249,6 +249,13 @@ describe("a run's file", function()
       { '%["step"%] = 4', '["step"] = 4.5', "'step' must be a whole number" },
       { '%["batch"%] = 1', '["batch"] = 0', "'batch' must be a whole number from 1" },
       { '%["stopped"%] = false', '["stopped"] = "no"', "'stopped' must be true or false" },
+      { '%["batch"%]', '["score"] = "high", ["batch"]', "'score' must be a number" },
+      { '%["batch"%]', '["best"] = {}, ["best_epoch"] = 1, ["batch"]', "'best' must be a number" },
+      { '%["batch"%]', '["best"] = 0.5, ["batch"]', "'best_epoch' is missing" },
+      { '%["batch"%]', '["best"] = 0.5, ["best_epoch"] = 4, ["batch"]', "'best_epoch' must be .* 1 to 3" },
+      { '%["scores"%] = {}', '["scores"] = {[1] = "high"}', "'scores' must be numbers by epoch" },
+      { '%["scores"%] = {}', '["scores"] = {["last"] = 1}', "'scores' must be numbers by epoch" },
+      { '%["scores"%] = {}', '["scores"] = 1', "'scores' must be numbers by epoch" },
     } do
       change(function(_, texts) texts.kept = texts["penumbra.structure"] end)
       say(case[1], case[2])

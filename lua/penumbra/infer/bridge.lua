@@ -4,7 +4,7 @@
 local core = require "penumbra.core"
 
 local LARGEST = 1e300
-local TOLERANCE = 1e-8 -- of a value that has gone to the real numbers and come back
+local TOLERANCE = { float64 = 1e-8, float32 = 1e-5 } -- of a value that has gone to the real numbers and come back
 
 -- {ndim, sizes...} of the real numbers of each latent variable, one row each.
 local function real_shapes(target)
@@ -50,7 +50,8 @@ local function checked(target, values, start)
   local back = target:constrain(z)
   for _, entry in ipairs(target.layout) do
     local x, y = values[entry.name], back[entry.name]
-    check(not x or all_below((y - x):abs() - x:abs() * TOLERANCE, TOLERANCE), entry)
+    local tolerance = TOLERANCE[y:dtype()]
+    check(not x or all_below((y - x):abs() - x:abs() * tolerance, tolerance), entry)
   end
   return z
 end

@@ -123,7 +123,7 @@ function objective.negative_elbo(self, how)
     return mean
   end
   local signal = costs:detach()
-  if n > 1 and costs:ndim() > 0 then
+  if n > 1 then
     signal = (signal - signal:mean()) * (n / (n - 1))
   end
   local term = scores * signal
@@ -223,22 +223,18 @@ end
 
 -- ---- estimators ----
 
-local function following(value, surrogate)
-  return value:detach() + (surrogate - surrogate:detach())
-end
-
 -- dreg: q's gradient by the squares of the normalised weights along the draws' path, p's by the weights. The part of
 -- log q's own parameters, which fixed_q has, is taken out.
 local function doubly_reparametrised(t, call)
   local log_w = t.log_p - t.log_q
   local live, share = log_w:isfinite(), log_w:detach():softmax(1)
-  local zero = core.zeros({ 1 }, { dtype = share:dtype() })
+  local zero = core.zeros({}, { dtype = share:dtype() })
   share = core.where(live, share, zero)
   local path = core.where(live, log_w + t.fixed_q, zero)
   local own = core.where(live, t.fixed_p, zero)
   local square = share:square()
-  return following(call("iwae", { log_w = log_w:detach() }),
-    (square * path + (share - square) * own):sum(1):mean())
+  local surrogate = (square * path + (share - square) * own):sum(1):mean()
+  return call("iwae", { log_w = log_w:detach() }) + (surrogate - surrogate:detach())
 end
 
 -- What each row that has a gradient for the guide asks of the draws: `constant` without a path, by the score of q;

@@ -311,7 +311,7 @@ local function plates_within(m, name, plate)
   local size, batch, before, old = plate.size, plate.batch, m.plates, m.plate_lists[name]
   if math.type(size) ~= "integer" or size < 1 then
     refuse("plate", "'%s' needs its size, a whole number from 1 on, got %s", name, tostring(size))
-  elseif math.type(batch) ~= "integer" or batch < 1 or batch > size and not m.how.whole then
+  elseif batch > size and not m.how.whole then
     refuse("plate", "'%s': batch_size must be a whole number from 1 to its size %d, got %s", name, size,
       tostring(batch))
   elseif old and old.indices == m.indices and old.plate.size ~= size then

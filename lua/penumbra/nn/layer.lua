@@ -11,12 +11,7 @@ local function sorted(t)
   for key in pairs(t) do
     keys[#keys + 1] = key
   end
-  table.sort(keys, function(a, b)
-    if math.type(a) and math.type(b) then
-      return a < b
-    end
-    return math.type(a) ~= nil or math.type(b) == nil and a < b
-  end)
+  table.sort(keys)
   return keys
 end
 

@@ -63,7 +63,7 @@ end
 --- take the dtype of the file.
 function graph:constant(t, hint)
   local is_list = type(t) == "table"
-  t = core.is_tensor(t) and t:detach() or core.tensor(t, { dtype = is_list and "int64" or "float64" })
+  t = core.is_tensor(t) and t or core.tensor(t, { dtype = is_list and "int64" or "float64" })
   t = t:dtype():find "^float" and t:to(self.dtype) or t
   local name = fresh(self, hint or "constant")
   self.constants[#self.constants + 1] = { name, t:contiguous() }
