@@ -47,6 +47,7 @@ describe("margin and variation ratio", function()
     local p = pn.tensor { { .5, .3, .2 }, { .1, .1, .8 } }
     local margin = active.margin(p):totable()
     near(-.2, margin[1], 1e-15) near(-.7, margin[2], 1e-15)
+    near(-.4, active.margin(pn.tensor { { .3, .7 } }):item(), 1e-15)
     local ratio = active.variation_ratio(p):totable()
     near(.5, ratio[1], 1e-15) near(.2, ratio[2], 1e-15)
     local votes = pn.tensor { { { .6, .4 } }, { { .9, .1 } }, { { .2, .8 } } } -- two of three for class 0
