@@ -109,6 +109,50 @@ describe("the manual at the prompt", function()
   end)
 end)
 
+describe("the section that treats a name", function()
+  local old = chapters.list
+  after_each(function() chapters.list = old end)
+
+  -- The title of what chapters.about finds among sections {title, text}.
+  local function about(name, ...)
+    local list = {}
+    for k, pair in ipairs { ... } do list[k] = { title = pair[1], chapter = "C", text = pair[2], programs = {} } end
+    chapters.list = function() return list end
+    local found = chapters.about(name)
+    return found and found.title
+  end
+
+  it("speaks of it most: a title counts five times, the head of a table's row twenty, the first of equals wins", function()
+    local name = "pn.nn.early_stop"
+    local function times(n) return ("nn.early_stop, "):rep(n) end
+    assert.equal("B", about(name, { "A", times(2) }, { "B", "as pn.nn.early_stop(nn.early_stop), " .. times(1) }))
+    assert.equal("A", about(name, { "A", times(6) }, { "Early stop", times(1) }))
+    assert.equal("Early stop", about(name, { "A", times(5) }, { "Early stop", times(1) }))
+    assert.equal("A", about(name, { "A", times(20) }, { "B", "a\n| `early_stop(rate)` | stops |\n" }))
+    assert.equal("B", about(name, { "A", times(19) }, { "B", "| `early_stop(rate)` | stops |\n" }))
+    assert.is_nil(about(name, { "Early stop", "early_stop of others" }, { "B", "`early_stop(rate)`" }))
+    assert.is_nil(about("pn", { "A", "pn pn.nn" }))
+    assert.is_nil(about(name))
+  end)
+
+  it("is found by any part of a longer name", function()
+    for text, is in pairs { ["x.y.z"] = true, ["w.x.y.z"] = true, ["x.y.z.w"] = true, ["v.w.x.y.z"] = false, ["x.y"] = false,
+      ["y.z"] = false, ["x.yz"] = false, ["x.y.zz"] = false } do -- four parts are looked at
+      assert.equal(is and "A" or nil, about("pn.x.y.z", { "A", text }), text)
+    end
+  end)
+
+  it("has the shortest of the programs, the first of two", function()
+    local sections = { { title = "A", chapter = "A", path = "a.md", programs = { "pn.x.f(1, 2)", "pn.x.f(3)" } },
+      { title = "B", chapter = "A", path = "b.md", programs = { "g()", "pn.x.f(4)" } } }
+    chapters.list = function() return sections end
+    local program, section = chapters.program "pn.x.f"
+    assert.same({ "pn.x.f(3)", sections[1] }, { program, section })
+    assert.is_nil(chapters.program "pn.x.h")
+    assert.same({ "A (a.md)", "A, B (b.md)" }, { chapters.where(sections[1]), chapters.where(sections[2]) })
+  end)
+end)
+
 describe("examples", function()
   it("of rows are printed and run", function()
     local state = pn.rng_state()

@@ -211,6 +211,17 @@ describe("what is near, by definition,", function()
       found = found + (near and 1 or 0)
     end
     assert.is_true(found > 30 and found < 145)
+    for letters, limit in ipairs { 0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3 } do -- at least a letter stays
+      for wrong = 1, math.min(5, letters) do
+        local name, other = ("a"):rep(letters), ("z"):rep(wrong) .. ("a"):rep(letters - wrong)
+        assert.equal(wrong <= limit and other or nil, options.nearest(name, { other }), other)
+        assert.equal(wrong <= limit and (", did you mean '%s'?"):format(other) or "", options.suggestion(name, { other }))
+      end
+    end
+    assert.equal("abcdefghi", options.nearest("abc", { "abcdefghi" })) -- begins so
+    assert.is_nil(options.nearest("ab", { "abcdefghi" }))
+    assert.equal("bat", options.nearest("rat", { "cat", "bat", "eat" })) -- the first in the alphabet
+    assert.equal("", options.suggestion(7, { "7" }))
     assert.equal("max_depth", options.nearest("maxdth", { "max_depth" })) -- three letters are missing
     assert.is_nil(options.nearest("maxdt", { "max_depth" }))              -- four
     assert.is_nil(options.nearest("sttts", { "steepest" }))               -- more of one letter than there are

@@ -47,6 +47,7 @@ describe("margin and variation ratio", function()
     local p = pn.tensor { { .5, .3, .2 }, { .1, .1, .8 } }
     local margin = active.margin(p):totable()
     near(-.2, margin[1], 1e-15) near(-.7, margin[2], 1e-15)
+    near(-.4, active.margin(pn.tensor { { .3, .7 } }):item(), 1e-15)
     local ratio = active.variation_ratio(p):totable()
     near(.5, ratio[1], 1e-15) near(.2, ratio[2], 1e-15)
     local votes = pn.tensor { { { .6, .4 } }, { { .9, .1 } }, { { .2, .8 } } } -- two of three for class 0
@@ -262,5 +263,144 @@ describe("core_set", function()
     assert.matches("^core_set: labelled must be float64 features, 1 a row, as x is, got float64, 2",
       message_of(active.core_set, x, 1, { labelled = pn.ones { 3, 2 } }))
     assert.matches("^core_set: x must be finite", message_of(active.core_set, x / 0, 1))
+  end)
+end)
+
+-- Each row's choice beside that of the scores themselves, by a model whose answers are known.
+describe("acquisitions", function()
+  local acquisition = require "penumbra.active.acquisition"
+  local x = pn.arange(14):reshape { 7, 2 } / 3
+  local g = pn.generator
+  local p = (pn.randn({ 7, 3 }, { generator = g(4) }) * 2):softmax(-1)
+  local probits = pn.rand({ 7, 3 }, { generator = g(5) })
+  local m, v = pn.randn({ 7, 3 }, { generator = g(6) }), pn.rand({ 7, 3 }, { generator = g(7) }) + 0.1
+  local asked -- how many draws of the weights
+
+  local function situation(of)
+    local s = { x = x, n = 3, generator = g(2), model = { link = "softmax", has = {},
+      predict = function(_, given, generator)
+        assert.truthy(given == x and generator ~= nil)
+        return p
+      end,
+      features = function(_, given) return given * pn.tensor { 1, -4 } end,
+      weight_draws = function(_, given, draws, generator)
+        asked = draws
+        assert.equal(x, given)
+        return pn.rand({ draws, 7, 3 }, { generator = generator })
+      end } }
+    for name, value in pairs(of or {}) do
+      if name == "labelled" or name == "n" then s[name] = value else s.model[name] = value end
+    end
+    return s
+  end
+
+  local function chooses(want, name, o, of)
+    local row = acquisition.rows[name]
+    assert.same(want:totable(), row.choose(situation(of), o or {}):totable(), name)
+  end
+
+  it("take the best of their scores", function()
+    chooses(active.top(active.entropy(p), 3), "entropy")
+    local function predict() return probits end
+    for kind, link in pairs { renormalised = "softmax", binary = "probit" } do
+      chooses(active.top(active.entropy(probits, { kind = kind }), 3), "entropy", {}, { predict = predict, link = link })
+    end
+    chooses(active.top(active.entropy(probits, { kind = "raw" }), 3), "entropy", { kind = "raw" },
+      { predict = predict, link = "probit" })
+    chooses(active.top(active.margin(p), 3), "margin")
+    chooses(active.top(active.variation_ratio(p), 3), "variation_ratio")
+    chooses(active.top(active.variation_ratio(pn.rand({ 9, 7, 3 }, { generator = g(2) })), 3), "variation_ratio",
+      { draws = 9 })
+    assert.equal(9, asked)
+    chooses(active.core_set(x * pn.tensor { 1, -4 }, 3), "core_set")
+    chooses(active.core_set(x * pn.tensor { 1, -4 }, 3, { labelled = pn.tensor { { 0, 5 } } * pn.tensor { 1, -4 } }),
+      "core_set", {}, { labelled = pn.tensor { { 0, 5 } } })
+  end)
+
+  it("by bald read moments where there are some, by the method that is asked for, else draws", function()
+    local of = { has = { moments = true }, moments = function() return m, v end }
+    local function by(o)
+      o.generator = g(2)
+      return active.top(active.bald_moments(m, v, o), 3)
+    end
+    chooses(by { link = "softmax", draws = 4 }, "bald", { draws = 4 }, of)
+    chooses(by { link = "softmax", draws = 100 }, "bald", { draws = 100 }, of)
+    assert.not_same(by({ link = "softmax", draws = 4 }):totable(), by({ link = "softmax", draws = 100 }):totable())
+    chooses(by { link = "softmax", method = "closed" }, "bald", { method = "closed" }, of)
+    of.link = "probit"
+    chooses(by {}, "bald", {}, of)
+    for kind, link in pairs { renormalised = "softmax", binary = "probit", raw = "raw" } do
+      local draws = pn.rand({ 6, 7, 3 }, { generator = g(2) })
+      of.link = link == "raw" and "softmax" or link
+      local o = { draws = 6, method = "weights", kind = link == "raw" and "raw" or nil }
+      chooses(active.top(active.bald(draws, { kind = kind }), 3), "bald", o, of)
+      chooses(active.top(active.bald(draws, { kind = kind }), 3), "bald", { draws = 6, kind = o.kind },
+        { link = of.link })
+    end
+    local generator = g(2)
+    local draws = pn.rand({ 6, 7, 3 }, { generator = generator })
+    draws = draws / draws:sum(-1, true)
+    chooses(active.batch_bald(draws, 3, { outcomes = 9, generator = generator }).places, "batch_bald",
+      { draws = 6, outcomes = 9 })
+  end)
+
+  it("draw at random among all, or among the thinned ranking", function()
+    chooses(pn.randperm(7, { generator = g(2) }):slice(1, 1, 3), "random")
+    chooses(pn.randperm(7, { generator = g(2) }), "random", {}, { n = 9 })
+    for _, case in ipairs { { 5, 2, 50, { 0, 2, 4 } }, { 6, 2, 50, { 0, 2, 4 } }, { 7, 2, 2, { 0, 2 } },
+      { 1, 20, 50, { 0 } }, { 41, 20, 3, { 0, 20, 40 } }, { 40, 20, 3, { 0, 20 } } } do
+      local places = acquisition.thinned_places(case[1], case[2], case[3])
+      assert.same({ case[4], "int64" }, { places:totable(), places:dtype() })
+    end
+    local ranked = active.top(active.entropy(p), 7)
+    local few = ranked:take(1, long { 0, 2, 4 })
+    for n = 1, 3 do
+      chooses(few:take(1, pn.randperm(3, { generator = g(2) }):slice(1, 1, n)), "thinned", { every = 2, points = 3 },
+        { n = n })
+    end
+    chooses(ranked:slice(1, 1, 4), "thinned", { every = 2, points = 3 }, { n = 4 }) -- too few of the thinned
+    chooses(ranked, "thinned", { every = 20, points = 50 }, { n = 9 })
+  end)
+end)
+
+-- A score of a datum does not hang on how its law is scaled, on the others, or on what else is asked.
+describe("scores", function()
+  it("take laws of any scale and shape, and refuse what is none", function()
+    local p = pn.tensor { { .2, .1, .1 }, { .05, .3, .05 } }
+    for _, name in ipairs { "entropy", "margin", "variation_ratio" } do
+      assert.is_true((active[name](p) - active[name](p * 2)):abs():max():item() < 1e-15, name)
+      assert.is_true((active[name](p:slice(1, 2, 2)) - active[name](p):slice(1, 2, 2)):abs():max():item() < 1e-15)
+    end
+    assert.same({ 2, 1 }, active.entropy(pn.full({ 2, 1, 4 }, 0.25)):shape())
+    assert.same({ 0, 0 }, active.margin(pn.tensor { { 0.7 }, { 0.2 } }):totable())
+    assert.same({ 0 }, active.entropy(pn.zeros { 0, 3 }):shape())
+    for _, case in ipairs { { "entropy", pn.zeros { 2, 0 } }, { "entropy", pn.zeros {} }, { "entropy", long { 1, 0 } },
+      { "entropy", pn.tensor { -0.1, 1 } }, { "entropy", pn.tensor { 1.1, 0 } }, { "variation_ratio", pn.ones { 3 } },
+      { "variation_ratio", pn.ones { 1, 1, 1, 3 } }, { "bald", pn.ones { 2, 3 } / 3 },
+      { "bald", pn.ones { 0, 2, 3 } } } do
+      assert.matches("^" .. case[1] .. ": %S+ must ", message_of(active[case[1]], case[2]))
+    end
+    active.entropy(pn.tensor { 1 + 1e-6, 0 }) -- beside the rounding of a sum
+    assert.matches("top: scores must be %[N%], got %[1, 2%]", message_of(active.top, pn.ones { 1, 2 }, 1))
+    assert.same({ {}, "int64" }, { active.top(pn.ones { 3 }, 0):totable(), active.top(pn.ones { 3 }, 0):dtype() })
+    assert.same({}, active.top(pn.zeros { 0 }, 3):totable())
+    -- nodes enough: the rule's error has vanished, and eight are the least
+    local m, v = pn.tensor { 0.3 }, pn.tensor { 1.7 }
+    near(active.bald_moments(m, v):item(), active.bald_moments(m, v, { points = 64 }):item(), 1e-10, "points")
+    assert.truthy(active.bald_moments(m, v, { points = 8 }):item() >= 0)
+    assert.matches("points must be a whole number from 8 on", message_of(active.bald_moments, m, v, { points = 7 }))
+  end)
+
+  it("by drawn outputs are those of the same draws by hand", function()
+    local m, v = pn.randn({ 4, 3 }, { generator = pn.generator(1) }), pn.rand({ 4, 3 }, { generator = pn.generator(2) })
+    local f = m + v:sqrt() * pn.randn({ 5, 4, 3 }, { generator = pn.generator(3) })
+    local function got(link)
+      return active.bald_moments(m, v, { link = link, method = "draws", draws = 5, generator = pn.generator(3) })
+    end
+    local p, q = f:ndtr(), f:softmax(-1)
+    local want = active.entropy(active.probit_probabilities(m, v), { kind = "binary" })
+      - active.entropy(p, { kind = "binary" }):mean(1)
+    assert.is_true((got "probit" - want:relu()):abs():max():item() < 1e-14)
+    assert.is_true((got "softmax" - active.bald(q)):abs():max():item() < 1e-14)
   end)
 end)

@@ -134,5 +134,21 @@ describe("the dynamic programme", function()
     assert.truthy(wrong { steps = 2, initial = { 0.5, 0.6 } }:find("initial must be probabilities", 1, true))
     assert.truthy(wrong { steps = 2, emission = { { 1, 0 } } }:find("emission must be [2, M]", 1, true))
     assert.truthy(wrong { steps = 2, transition = { { 1 } } }:find("transition must be [2, 2]", 1, true))
+    assert.truthy(wrong { steps = 21 }:find("21 steps of 2 symbols", 1, true))
+    assert.truthy(wrong { steps = 2, initial = pn.tensor({ 0.5, 0.5 }):to "float32" }:find(
+      "initial must be float64 probabilities", 1, true))
+    assert.truthy(wrong { steps = 2, initial = { { 0.5, 0.5 } } }:find("initial must be [S]", 1, true))
+    assert.truthy(wrong { steps = 2, initial = { 1.5, -0.5 } }:find("initial must be probabilities", 1, true))
+    assert.truthy(wrong { steps = 2, initial = { 0.6, 0.400002 } }:find("initial must be probabilities", 1, true))
+    pn.gap.discrete(with { steps = 2, initial = { 0.6, 0.4000005 } })
+    assert.truthy(wrong { steps = 2, emission = { 0.5, 0.5 } }:find("emission must be [2, M]", 1, true))
+    local three = with { emission = { { 0.5, 0.2, 0.3 }, { 0.1, 0.8, 0.1 } } }
+    assert.truthy(wrong { steps = 2, data = three }:find("the data must have 2 symbols as the model has, got 3", 1,
+      true))
+    assert.truthy(wrong { steps = 3, transition = { model.transition, model.transition } }:find(
+      "transition must be [3, 2, 2], got [2, 2, 2]", 1, true))
+    -- of three symbols, one state, one step
+    assert.near(0, pn.gap.discrete { initial = { 1 }, transition = { { 1 } }, emission = { { 0.2, 0.3, 0.5 } },
+      steps = 1 }.gap, 1e-15)
   end)
 end)

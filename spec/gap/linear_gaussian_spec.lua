@@ -309,6 +309,44 @@ describe("masks", function()
     local half = {}
     for name, value in pairs(plain) do half[name] = pn.is_tensor(value) and value:to "float32" or nil end
     assert.truthy(wrong({ data = half }):find("data must be float64 as the model is, got float32", 1, true))
+    assert.truthy(message_of(pn.gap.linear_gaussian, plane, { steps = 2049 }):find(
+      "steps must be at most 2048 for 2 states and 1 observed elements (dense matrices of all), got 2049", 1, true))
+    for want, list in pairs { ["data.cov must be float64 [..., 3, 3]"] = { { cov = pn.eye(3):to "float32" },
+        { cov = pn.ones { 3 } }, { cov = pn.ones { 3, 2 } }, { cov = pn.ones { 2, 3 } } },
+      ["data.mean must be [..., 3], got [2]"] = { { cov = pn.eye(3), mean = { 1, 2 } } },
+      ["data must be a system of 1 observed elements as the model is, got 2"] = { { transition = { { 1 } },
+        transition_cov = { { 1 } }, emission = { { 1 }, { 1 } }, emission_cov = pn.eye(2), initial_mean = { 0 },
+        initial_cov = { { 1 } } } },
+      ["data needs a proper initial state, got diffuse"] = { { transition = { { 1 } }, transition_cov = { { 1 } },
+        emission = { { 1 } }, emission_cov = { { 1 } }, diffuse = true } } } do
+      for k, data in ipairs(list) do assert.truthy(wrong({ data = data }):find(want, 1, true), want .. k) end
+    end
+    assert.truthy(message_of(pn.gap.linear_gaussian, { transition = { { 1 } }, transition_cov = { { 1 } },
+      emission = { { 1 } }, emission_cov = { { 1 } }, diffuse = true }, { steps = 3 }):find(
+      "needs a proper initial state, got diffuse", 1, true))
+    local three = pn.smc.linear_system { transition = pn.ones { 3, 1, 1 } / 2, transition_cov = { { 0.19 } },
+      emission = { { 1 } }, emission_cov = { { 0.25 } }, initial_mean = { 0 }, initial_cov = { { 1 } } }
+    assert.truthy(wrong({ data = three, batch_shape = { 2 } }):find("data has a batch of 3 where the model has 2", 1, true))
+    near(gap_of(plain, { steps = 3, batch_shape = { 1 }, data = three }).gap[1]:item(),
+      gap_of(plain, { steps = 3, batch_shape = { 3 }, data = three }).gap[3], 1e-12)
+    assert.truthy(wrong({ observed = pn.ones({ 3, 2 }):gt(0) }):find("observed must be bool [3, 1], got bool [3, 2]", 1,
+      true))
+    for _, rows in ipairs { { { true, false } }, { { true, true, true }, { true }, { true, true, true } }, { 1, 2, 3 } } do
+      assert.truthy(wrong { conditioning = { observations = rows } }:find(
+        "conditioning.observations must be bool [3, 3]", 1, true))
+    end
+    assert.truthy(wrong { conditioning = { observations = { { true, true, true }, { true, 3, true }, { true, true,
+      true } } } }:find("conditioning.observations[2][2] must be true or false", 1, true))
+    assert.truthy(wrong { conditioning = pn.gap.mask("full", 4) }:find("the mask is of 4 steps, the sequence of 3", 1, true))
+    local own = pn.gap.mask({ observations = pn.tensor { { 1, 1, 0 }, { 0, 1, 0 }, { 0, 0, 1 } }:gt(0) }, 3)
+    assert.same({ { 1, 2 }, { 2 }, { 3 } }, own.seen)
+    assert.same({ false, "own", 1, "previous" }, { own.nested, own.name, own.prefix, own.latents })
+    near(gap_of(plain, { steps = 3, conditioning = own }).gap:item(), gap_of(plain, { steps = 3,
+      conditioning = { observations = own.observations } }).gap, 1e-12)
+    local long_prefix = pn.gap.mask("semi", 3, { prefix = 4 })
+    assert.same({ 3, "prefix 4 is longer than the 3 steps: taken as 3" }, { long_prefix.prefix, long_prefix.note })
+    local whole = pn.gap.mask("semi", 3, { prefix = 3 })
+    assert.same({ 3, nil, { 1, 2, 3 } }, { whole.prefix, whole.note, whole.seen[1] })
     local none, message = pn.gap.linear_gaussian(scalar(0.9, 0.1, 0, 1), { steps = 3 })
     assert.is_nil(none)
     assert.truthy(message:find("emission_cov has no inverse", 1, true))

@@ -166,6 +166,9 @@ describe("measure, of a linear Gaussian system with a bad network,", function()
     assert.truthy(text:find("local posteriors had not settled after 1 rounds of 3 steps", 1, true))
     assert.truthy(text:find("refitting had not settled", 1, true))
     assert.truthy(text:find("networks were refitted on the data that are measured", 1, true))
+    local still = pn.gap.measure(model, q, matched(8, 4), { steps = 1, rounds = 1, lr = 1e-12, widths = { 1 },
+      judge_draws = 8, importance_draws = 8, generator = pn.generator(1) })
+    assert.same({ ["local"] = false, mask = false }, still.settled) -- one round without a gain is not two
     local bare = { draw = q.draw, parameters = q.parameters }
     local without = pn.gap.measure(model, bare, matched(64, 4), { steps = 20, rounds = 1, generator = pn.generator(1) })
     assert.is_nil(without.conditioning)

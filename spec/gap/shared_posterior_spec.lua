@@ -162,6 +162,54 @@ describe("the shared posterior", function()
       assert.truthy(message_of(f, both):find("give loc and variance, loc and cov, probs, log_probs", 1, true))
     end
     assert.truthy(message_of(f, { probs = { { 1, 1 }, { 0, 1 } } }):find("sum to 1 along the last axis", 1, true))
+    local two, wide = { { 0, 1 }, { 2, 3 } }, pn.eye(2):unsqueeze(1):tile { 2, 1, 1 }
+    local log = pn.tensor(half):log()
+    local zeros = pn.zeros { 2, 3 }
+    for want, all in pairs {
+      ["variance must be shaped like loc, [2, 2], got [2]"] = { { loc = two, variance = { 1, 1 } } },
+      ["weights must be [2] or that with the batch's axes behind, got "] = { { loc = two, variance = { { 1, 1 },
+        { 1, 1 } }, weights = pn.ones { 2, 2, 2 } / 2 }, { loc = two, variance = { { 1, 1 }, { 1, 1 } },
+        weights = { 0.5, 0.3, 0.2 } }, { probs = half, weights = pn.ones {} }, { probs = half,
+        weights = pn.ones { 2, 2 } / 2 } },
+      ["weights must be float64 as the posteriors are, got float32"] = { { probs = half,
+        weights = pn.tensor({ 0.5, 0.5 }):to "float32" } },
+      ["weights must be probabilities that sum to 1"] = { { probs = half, weights = { 1.5, -0.5 } }, { probs = half,
+        weights = { 0.5, 0.500002 } } },
+      ["variance must be positive"] = { { loc = { 0, 1 }, variance = { 1, 0 } } },
+      ["loc must be [K, ..., n] and cov [K, ..., n, n]"] = { { loc = { 0, 1 }, cov = { { 1, 0 }, { 0, 1 } } },
+        { loc = { 0 }, cov = { { 1 } } }, { loc = two, cov = pn.eye(2) }, { loc = two, cov = wide:slice(3, 1, 1) }, { loc = two,
+        cov = wide:slice(2, 1, 1) }, { loc = two, cov = wide:slice(1, 1, 1) }, { loc = two, cov = wide:unsqueeze(1) } },
+      ["sum to 1 along the last axis"] = { { probs = { { 1.5, -0.5 }, { 0, 1 } } }, { probs = { { 0.5, 0.50002 },
+        { 0, 1 } } } },
+      ["probabilities must be [K, ..., n], got [2]"] = { { probs = { 0.5, 0.5 } }, { log_probs = log[1] } },
+      ["log_posteriors must be [K, S, ...] and log_proposal [S, ...]"] = { { log_posteriors = log[1],
+        log_proposal = log[1][1] }, { log_posteriors = log, log_proposal = log }, { log_posteriors = zeros,
+        log_proposal = pn.zeros { 2 } } },
+    } do
+      for k, given in ipairs(all) do assert.truthy(message_of(f, given):find(want, 1, true), want .. " " .. k) end
+    end
+    f { probs = half, weights = { 0.5, 0.5000005 } } -- beside rounding
+    f { probs = { { 0.5, 0.500005 }, { 0, 1 } } }
+    near(f({ probs = half, weights = { 0.3, 0.7 } }).gap:item(), f({ log_probs = log + pn.tensor { { 3 }, { -1 } },
+      weights = { 0.3, 0.7 } }).gap, 1e-14) -- logarithms up to a constant of each law
+    near(0, f({ log_posteriors = zeros, log_proposal = pn.zeros { 3 } }).gap, 1e-15)
+    local omega = f { loc = two, variance = { { 1, 1 }, { 1, 1 } } }
+    for want, given in pairs { ["q must have one of variance and cov"] = { omega, { loc = omega.loc, variance = omega.loc,
+        cov = wide[1] } }, ["q must be of 2 numbers as omega is, got loc [1]"] = { omega, { loc = pn.ones { 1 },
+        variance = pn.ones { 2 } } }, ["q must be of 2 numbers as omega is, got loc [2]"] = { omega,
+        { loc = pn.ones { 2 }, variance = pn.ones { 3 } } },
+      ["q must have probs or log_probs"] = { f { probs = half }, {} },
+      ["omega must be what shared_posterior gives for normals"] = { f { log_posteriors = log, log_proposal = log[1] },
+        {} } } do
+      assert.truthy(message_of(gap.split, given[1], given[2]):find(want, 1, true), want)
+    end
+    for _, o in ipairs { { noise_variance = 0.0 }, { data_variance = 0.0 }, { noise_variance = -1.0 } } do
+      o.transition = 0.3
+      assert.truthy(message_of(gap.univariate, o):find("noise_variance and data_variance must be positive", 1, true))
+    end
+    assert.equal(0, gap.univariate({ transition = 0.3, noise_variance = 2.0, data_variance = 2.0 }).optimum)
+    near(1, gap.univariate({ transition = 0.3, noise_variance = 1.0, data_variance = 2.0 }).optimum, 0)
+    near(0.9 ^ 0.5, gap.univariate({ transition = 0.3 }).optimum, 1e-15)
     assert.truthy(message_of(f, { loc = { { 0 }, { 1 } }, cov = { { { 1 } }, { { -1 } } } }):find(
       "cov must be positive definite", 1, true))
   end)

@@ -60,6 +60,31 @@ describe("glyph rows", function()
     end
   end)
 
+  -- Three bars, three rows each, from column 8 to 21, and four posts, three columns each, at their ends.
+  it("are those of seven segments, each moved by -2 to 2 pixels", function()
+    local of = { top = "0235789", middle = "2345689", bottom = "023568", upper_left = "0345689", upper_right = "01234789",
+      lower_left = "0268", lower_right = "013456789" }
+    for digit = 0, 9 do
+      local function has(name) return of[name]:find(digit) ~= nil end
+      local bars = { [3] = "top", [4] = "top", [5] = "top", [13] = "middle", [14] = "middle", [15] = "middle",
+        [23] = "bottom", [24] = "bottom", [25] = "bottom" }
+      for shift = -2, 2 do
+        local rows = {}
+        for r = 1, 28 do
+          local half = r >= 3 and r <= 12 and "upper" or r >= 13 and r <= 25 and "lower"
+          rows[r] = {}
+          for c = 1, 28 do
+            local k = c - shift
+            rows[r][c] = (bars[r] and has(bars[r]) and k >= 8 and k <= 21
+              or half and (k >= 8 and k <= 10 and has(half .. "_left") or k >= 19 and k <= 21
+              and has(half .. "_right"))) and 1 or 0
+          end
+        end
+        assert.same(rows, world.templates[digit + 1][shift + 3]:totable(), digit .. " " .. shift)
+      end
+    end
+  end)
+
   it("are drawn from every class at every shift, a fiftieth of the pixels turned", function()
     local count = 4000
     local x, label = world:sample(count, { generator = pn.generator(3) })
@@ -149,6 +174,35 @@ describe("days of traffic", function()
     end
     assert.truthy(message_of(world.sample_after, world, x, 2):find(
       "prefix must be [k, n, 1] with k from 1 to 25", 1, true))
+  end)
+
+  it("refuse what is of other worlds, sizes and types", function()
+    local flights, glyphs = pn.gap.flights { steps = 3, noise_scale = { 0.1, 0.2 } }, pn.gap.glyph_rows()
+    local x = flights:sample(2, { seed = 1 })
+    assert.same({ 3, 2, 2 }, x:shape())
+    assert.equal("world of sequences of 3 steps of 2 numbers", tostring(flights))
+    for want, call in pairs { ["class_log_probs: this is of glyph_rows"] = { flights.class_log_probs, flights, x },
+      ["sample_after: this is of traffic_days"] = { glyphs.sample_after, glyphs, x, 2 },
+      ["sample: dtype must be 'float64' or 'float32', got 'int64'"] = { flights.sample, flights, 2, { dtype = "int64" } },
+      ["sample: n must be a whole number from 1 on, got 0"] = { flights.sample, flights, 0 },
+      ["log_prob: x must be [3, n, 2], got [3, 2]"] = { flights.log_prob, flights, x:select(3, 1) },
+      ["log_prob: x must be [3, n, 2], got [3, 2, 1]"] = { flights.log_prob, flights, x:slice(3, 1, 1) },
+      ["log_prob: x must be [3, n, 2], got [3, 0, 2]"] = { flights.log_prob, flights, x:slice(2, 1, 0) },
+      ["sample_after: prefix must be [k, n, 1] with k from 1 to 25, got [0, 2, 1]"] = { world.sample_after, world,
+        pn.zeros { 0, 2, 1 }, 2 },
+      ["sample_after: prefix must be [k, n, 1] with k from 1 to 25, got [5, 2, 2]"] = { world.sample_after, world,
+        pn.zeros { 5, 2, 2 }, 2 },
+      ["sample_after: draws must be a whole number from 1 on, got 0"] = { world.sample_after, world,
+        pn.zeros { 5, 2, 1 }, 0 }, ["flights: noise_scale must be a list of positive numbers"] = { pn.gap.flights,
+        { noise_scale = { 0.1, 0.0 } } }, ["flights: steps must be a whole number from 1 on, got 0"] = { pn.gap.flights,
+        { steps = 0 } }, ["ceiling: scale must be positive"] = { pn.gap.ceiling, { 1, 0 } } } do
+      assert.truthy(message_of(table.unpack(call)):find(want, 1, true), want)
+    end
+    assert.same({ 1, 1, 2, 1 }, world:sample_after(pn.full({ 25, 2, 1 }, 50), 1):shape())
+    assert.same({ 0, 0.25, "float32", "int64" }, { glyphs.ceiling, world.onset[3], glyphs:sample(1, { dtype = "float32" })
+      :dtype(), select(2, world:sample(1)):dtype() })
+    assert.equal("float32", select(2, flights:sample(1, { dtype = "float32" })):dtype())
+    assert.near(pn.gap.ceiling(3), world.ceiling, 1e-15)
   end)
 
   it("have the ceilings of the published noise scales", function()

@@ -78,6 +78,12 @@ describe("objectives", function()
     local y = pn.where(late:unsqueeze(3), pn.full({}, 99), b.y)
     local times = pn.where(late, pn.full({}, -3), b.times)
     assert.equal(before, loss { y = y, times = times, lengths = { 7, 4, 2 } })
+    -- data have no gradient
+    local leaf, seen = pn.param(b.times), pn.param(b.y)
+    local given = m:loss({ y = seen, times = leaf, lengths = b.lengths }, { draws = 2, generator = pn.generator(2) })
+    given:backward()
+    assert.is_nil(leaf:grad())
+    assert.is_nil(seen:grad())
     local nan = pn.where(late:unsqueeze(3), pn.full({}, 0 / 0), b.y)
     assert.near(before, loss { y = nan, times = times, lengths = { 7, 4, 2 } }, 1e-12)
     -- the same trajectory without its padding has the same peak and number of observations

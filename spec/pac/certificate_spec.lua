@@ -170,7 +170,11 @@ describe("a certificate", function()
     no("loss 'late' left its range [0, 1]", q, data,
       { losses = { { name = "late", loss = function(_, y) return y * 2 end, range = { 0, 1 } } } })
     no("floor must lie strictly between 0 and 1, got 0", q, data, { floor = 0.0 })
-    no("losses must be", q, data, { losses = { "mse" } })
+    no('losses must be "error", "log_loss" or {name =, loss =, range =}, got mse', q, data, { losses = { "mse" } })
+    no("losses must be a list of at least one", q, data, { losses = {} })
+    no('weights must be "each" or "all", got \'some\'', q, data, { weights = "some" })
+    no("floor must lie strictly between 0 and 1, got 1", q, data, { floor = 1.0 })
+    no("y must be labels", q, { data[1], data[2]:unsqueeze(2) })
 
     no("network must be of pn.nn.bayesian", nn.linear(1, 2), data)
     no("parameter 'bias' has no prior", nn.bayesian(nn.linear(1, 2), { prior = { weight = 1, bias = false } }), data)
@@ -178,6 +182,20 @@ describe("a certificate", function()
     no("the network has statistics of its batches", normalised, data)
     local centred = nn.bayesian(nn.sequential { nn.linear(1, 2), function(h) return h - h:mean({ 1 }, true) end })
     no("depends on the other data of its batch", centred, data)
+    -- up to a thousandth of 1 and the outputs, which rounding may do
+    for _, case in ipairs { { 0, 0.9e-3, true }, { 0, 1.1e-3 }, { 0, -1.1e-3 }, { 999, 0.99, true }, { 999, 1.01 },
+      { -999, 0.99, true } } do
+      local shifted = nn.bayesian(nn.sequential { nn.linear(1, 2), function(h)
+        return h * 0 + case[1] + (h:size(1) == 2 and case[2] or 0)
+      end })
+      if case[3] then
+        assert.equal(100, pac.certificate(shifted, data, { prior_data = false, draws = 1 }).num_data)
+      else
+        no("depends on the other data of its batch", shifted, data)
+      end
+    end
+    no("the network must give logits [N, C], got 3 axes", nn.bayesian(nn.sequential { nn.linear(1, 2), function(h)
+      return h:unsqueeze(2) end }), data)
     local scale = pn.param(pn.tensor(1.0))
     no("a prior has parameters", nn.bayesian(nn.linear(1, 2), { prior = dist.normal(0, scale) }), data)
     local mixed = dist.mixture(dist.categorical { probs = pn.tensor { 0.5, 0.5 } },

@@ -198,9 +198,8 @@ local item_keys = { target = true, start = true, item_id = true, series = true, 
 -- [T, k] of a tensor or a list of numbers or of lists, [T] or [T, k].
 local function columns(where, role, v, dtype)
   local x = core.is_tensor(v) and v:detach() or options.numbers(where, role, v, "tensor")
-  if not core.is_tensor(x) or x:ndim() < 1 or x:ndim() > 2 or x:size(1) < 1 then
-    core.error(("%s: %s must be [T] or [T, p], got %s"):format(where, role, core.is_tensor(x) and shape_text(x)
-      or "a number"))
+  if x:ndim() < 1 or x:ndim() > 2 or x:size(1) < 1 then
+    core.error(("%s: %s must be [T] or [T, p], got %s"):format(where, role, shape_text(x)))
   end
   return (x:ndim() == 1 and x:unsqueeze(2) or x):to(dtype)
 end

@@ -188,7 +188,7 @@ end
 -- known.
 local function until_still(self, q, train, judge)
   local best, kept = judge(), snapshot(q)
-  local lr, still, resolution = self.o.lr, 0, 0
+  local lr, still, resolution = self.o.lr, 0, nil -- there is a round at least
   for _ = 1, self.o.rounds do
     train(self.o.steps, lr)
     local now = judge()

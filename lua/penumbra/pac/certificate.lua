@@ -102,7 +102,6 @@ end
 
 -- The same output for a datum alone, at the posterior means.
 local function check_alone(net, x)
-  if x:size(1) < 2 then return end
   local two, one = net:mean(x:slice(1, 1, 2)), net:mean(x:slice(1, 1, 1))
   if two:ndim() ~= 2 then
     refuse("the network must give logits [N, C], got %d axes", two:ndim())

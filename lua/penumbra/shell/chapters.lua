@@ -107,8 +107,9 @@ local function spoken_of(text)
   for token in text:gmatch "[%a_][%w_.]*" do
     local parts = {}
     for part in token:gmatch "[%w_]+" do parts[#parts + 1] = part end
-    for first = 1, math.min(#parts, 4) do
-      for last = first, math.min(#parts, 4) do
+    local most = math.min(#parts, 4)
+    for first = 1, most do
+      for last = first, most do
         local name = table.concat(parts, ".", first, last)
         count[name] = (count[name] or 0) + 1
       end
