@@ -331,6 +331,14 @@ describe("adaptive steps", function()
     local coarse = pn.brownian { seed = 9, shape = { 3, 1 }, tolerance = 2 ^ -8 }
     refused("shorter than the tolerance 0.00390625 of the path", pn.sde, f, g, y0 * 0.1, times,
       { adaptive = true, method = "milstein", rtol = 1e-6, atol = 1e-6, path = coarse })
+    -- half of the first step, 1 / 128, on a coarser path; a step that is a fifth again and again on its own path
+    coarse = pn.brownian { seed = 9, shape = { 3, 1 }, tolerance = 2 ^ -4 }
+    refused("a step of 0.00390625 at t = 0 is shorter than the tolerance 0.0625 of the path", pn.sde, f, g, y0 * 0.1,
+      times, { adaptive = true, method = "milstein", path = coarse })
+    refused("the tolerances ask for a step below 1e-07 at t = 0", pn.sde, f, g, y0 * 0.1, times,
+      { adaptive = true, method = "milstein", rtol = 1e-30, atol = 1e-30 })
+    refused("y is not finite just after t = 0", pn.sde, function(_, y) return y:log() end, g, -y0, times,
+      { adaptive = true, method = "milstein" })
     refused("max_steps = 5", pn.sde, f, g, y0 * 0.1, times, { adaptive = true, method = "milstein", max_steps = 5 })
     refused("at t = 0.0", pn.sde, function(_, y) return y * y * 100 end, g, y0, times,
       { adaptive = true, method = "milstein" })

@@ -46,6 +46,7 @@ __attribute__((constructor)) static void counted_install(void) {
   __sanitizer_install_malloc_and_free_hooks(counted_taken, counted_given);
 }
 #else
+#pragma GCC visibility push(default) /* shared libraries call them, too */
 extern void *__libc_malloc(size_t n), *__libc_calloc(size_t n, size_t size), *__libc_realloc(void *p, size_t n);
 extern void *__libc_memalign(size_t align, size_t n), __libc_free(void *p);
 
@@ -71,6 +72,7 @@ int posix_memalign(void **p, size_t align, size_t n) {
   *p = counted_taken(__libc_memalign(align, n));
   return *p ? 0 : ENOMEM;
 }
+#pragma GCC visibility pop
 #endif
 
 #endif

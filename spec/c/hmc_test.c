@@ -10,6 +10,7 @@
 
 #include "../../src/base/context.h"
 #include "../../src/infer/sampling/adaptation.h"
+#include "../../src/infer/sampling/sampler.h"
 
 /* ---- the schedule and dual averaging ---- */
 
@@ -453,6 +454,58 @@ static void same_bits(void) {
   }
 }
 
+/* ---- when the warm-up is made longer: split R-hat over halves of windows, of all processes ---- */
+
+enum { HALVES = 5, OF_HALF = 5 };
+
+/* Windows of two numbers, 38 draws and the second half's, whose variances are 2 on average: number i has
+ * R-hat = sqrt((length - 1) / length + between / 2) = 1.1 (1 + more), the other number a smaller one. */
+static pn_tensor *windows_of(pn_context *c, int i, double more, double shortest) {
+  static const double variance[HALVES] = {1, 2, 3, 2.5, 1.5};
+  const double length[HALVES] = {8, shortest, 10, 9, 11}, mean = (38 + shortest) / HALVES;
+  double v[HALVES][OF_HALF], r = 1.1 * (1 + more), apart = sqrt((r * r - (mean - 1) / mean) * 2 / 2.5);
+  for (int k = 0; k < HALVES; k++) {
+    v[k][0] = length[k];
+    v[k][1 + i] = 7 + apart * (k - 2);
+    v[k][2 - i] = 7 + 0.9 * apart * (k - 2);
+    v[k][3] = v[k][4] = variance[k] * fmax(length[k] - 1, 1);
+  }
+  return pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){HALVES, OF_HALF}, v);
+}
+
+static void judged(int i) {
+  pn_context *c = pn_context_new(&(pn_context_config){.seed = 4, .threads = 1});
+  size_t mark = pn_scope_open(c);
+  pn_plan *plan = density_plan(c, 2, standard_normal, NULL);
+  pn_sampler *s =
+      pni_sampler_new_part(c, plan, &(pn_sampler_config){.chains = 2, .draws = 5, .max_depth = 3}, 3, NULL, NULL);
+  struct {
+    pn_tensor *windows;
+    int warmup; /* after it was judged */
+  } row[] = {{windows_of(c, i, 1e-9, 12), 600}, {windows_of(c, i, -0.01, 1), 900}, {windows_of(c, i, -1e-9, 2), 900}};
+  pn_tensor *wrong[] = {pn_cast(c, row[0].windows, PN_FLOAT32), pn_slice(c, row[0].windows, 0, 0, 3, 1),
+                        pn_slice(c, row[0].windows, 1, 0, 4, 1), pn_select(c, row[0].windows, 0, 0)};
+  CHECK_INT(pn_sampler_warmup(s), 300);
+  for (int k = 0; k < 3; k++) {
+    CHECK_STATUS(c, pni_sampler_judge(c, s, row[k].windows), PN_STATE);
+    CHECK_FAIL(c, PN_STATE, "no windows are to be judged now");
+    CHECK_STATUS(c, pn_sampler_run(c, s, 5000), PN_OK);
+    CHECK(pni_sampler_halted(s) && pn_sampler_iteration(s) < 300 * (k + 1));
+    for (int j = 0; j < 4; j++) {
+      CHECK_STATUS(c, pni_sampler_judge(c, s, wrong[j]), PN_SHAPE);
+      CHECK_FAIL(c, PN_SHAPE, "windows must be float64 [2 chains, 5], got");
+    }
+    CHECK_STATUS(c, pni_sampler_judge(c, s, row[k].windows), PN_OK);
+    CHECK_INT(pn_sampler_warmup(s), row[k].warmup);
+  }
+  CHECK_STATUS(c, pn_sampler_run(c, s, 5000), PN_OK);
+  CHECK(pn_sampler_finished(s) && pn_sampler_iteration(s) == 905);
+  pn_sampler_free(s);
+  pn_plan_unref(plan);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+}
+
 /* A density that has its own context cancelled, or its deadline passed, at one of its calls. */
 typedef struct {
   pn_context *c;
@@ -639,6 +692,8 @@ int main(void) {
   length_of_trajectories();
   divergences();
   same_bits();
+  judged(0);
+  judged(1);
   for (int metric = PN_METRIC_DIAGONAL; metric <= PN_METRIC_DENSE; metric++) interruptions(metric);
   memory_limit();
   for (int metric = PN_METRIC_DIAGONAL; metric <= PN_METRIC_DENSE; metric++) no_allocation(metric);

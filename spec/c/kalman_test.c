@@ -240,6 +240,29 @@ static void references(C *c) {
     }
 }
 
+/* No b and no d are zeros, one for each of the n and p numbers of their own. */
+static void no_offsets(C *c, pn_dtype dtype) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, dtype, 5, 0, 3, 2), g = f;
+  f.b = f.d = NULL;
+  g.b = pn_zeros(c, dtype, SHAPE(3)), g.d = pn_zeros(c, dtype, SHAPE(2));
+  T *mean[2], *cov[2];
+  pn_kalman x[2], y[2];
+  for (int k = 0; k < 2; k++) {
+    const filter *u = k ? &g : &f;
+    CHECK_STATUS(c, pn_kalman_predict(c, u->mean, u->cov, u->a, u->b, u->q, &mean[k], &cov[k]), PN_OK);
+    CHECK_STATUS(c, update(c, u, NULL, &x[k]), PN_OK);
+    CHECK_STATUS(c, pn_kalman_step(c, u->mean, u->cov, u->a, u->b, u->q, u->y, u->c, u->d, u->r, NULL, &y[k]), PN_OK);
+  }
+  CHECK_SAME(c, mean[0], mean[1], 0);
+  CHECK_SAME(c, cov[0], cov[1], 0);
+  CHECK_SAME(c, x[0].mean, x[1].mean, 0);
+  CHECK_SAME(c, x[0].log_prob, x[1].log_prob, 0);
+  CHECK_SAME(c, y[0].mean, y[1].mean, 0);
+  CHECK_SAME(c, y[0].log_prob, y[1].log_prob, 0);
+  pn_scope_close(c, mark);
+}
+
 /* ---- values of NumPy and SciPy ---- */
 
 #define GIVEN(name, ...) pn_from_data(c, PN_FLOAT64, SHAPE(__VA_ARGS__), golden_##name)
@@ -667,6 +690,11 @@ static void failures(C *c) {
   CHECK_FAIL(c, PN_DTYPE, "kalman_step: observed must be bool");
   CHECK(pn_kalman_step(c, f.mean, f.cov, f.a, f.b, f.q, f.y, NULL, f.d, f.r, NULL, &u) != PN_OK && !u.mean);
   CHECK_FAIL(c, PN_STATE, "kalman_step: cov and c must be tensors");
+  T *flat = pn_zeros(c, PN_FLOAT64, SHAPE(3));
+  CHECK(pn_kalman_step(c, f.mean, f.cov, f.a, NULL, f.q, f.y, flat, NULL, f.r, NULL, &u) != PN_OK && !u.mean);
+  CHECK_FAIL(c, PN_SHAPE, "kalman_step: c must have at least 2 axes, got [3]");
+  CHECK(pn_kalman_update(c, f.mean, f.cov, f.y, flat, NULL, f.r, NULL, 0, &u) != PN_OK && !u.mean);
+  CHECK_FAIL(c, PN_SHAPE, "kalman_update: c must have at least 2 axes, got [3]");
   T *big = pn_broadcast_to(c, pn_scalar(c, PN_FLOAT64, 1), SHAPE(4097, 4097));
   CHECK(pn_kalman_predict(c, pn_zeros(c, PN_FLOAT64, SHAPE(4097)), big, big, NULL, big, &mean, &cov) != PN_OK);
   CHECK_FAIL(c, PN_SHAPE, "order of the state must be from 1 to 4096, got 4097");
@@ -717,6 +745,8 @@ static bool sweep_pass(C *c, const void *data) {
 int main(void) {
   C *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = 2});
   references(c);
+  no_offsets(c, PN_FLOAT64);
+  no_offsets(c, PN_FLOAT32);
   goldens(c);
   evidence(c);
   partly_observed(c);

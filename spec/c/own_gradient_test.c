@@ -91,6 +91,45 @@ static void plans(void) {
   pn_context_close(other);
 }
 
+/* What a rule gives may have the input's numbers in other axes, or one for all; anything else is refused. */
+static pn_tensor *shaped(pn_context *c, pn_tensor *g, int kind) {
+  switch (kind) {
+  case 0: return pn_reshape(c, g, SHAPE(1, 3, 1));
+  case 1: return pn_sum(c, g, PN_ALL, 0);
+  case 2: return pn_reshape(c, pn_sum(c, g, PN_ALL, 0), SHAPE(1, 1));
+  case 3: return pn_stack(c, 2, (pn_tensor *[]){g, g}, 0);
+  case 4: return pn_slice(c, g, 0, 0, 2, 1);
+  case 5: return pn_cast(c, g, PN_FLOAT32);
+  case 6: return pn_cast(c, pn_sum(c, g, PN_ALL, 0), PN_FLOAT32);
+  default: return pn_neg(c, g);
+  }
+}
+
+static void shapes(void) {
+  static const char *refused[] = {[3] = "float64 [2, 3]", [4] = "float64 [2]", [5] = "float32 [3]", [6] = "float32 []"};
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  const double weight[] = {1, 2, 4};
+  pn_tensor *v = pn_from_data(c, PN_FLOAT64, SHAPE(3), weight), *w = pn_param(c, v), *in[3];
+  for (int kind = 0; kind < 8; kind++) {
+    pn_tensor *given[] = {v, v, v}, *d, *sum = NULL;
+    CHECK_STATUS(c, pni_capture_enter(c, outside, 3, given, 0, 3, in), PN_OK);
+    d = shaped(c, in[0], kind);
+    pn_tensor *y = pni_own_gradient(c, v, pni_rule_end(c, 1, &d), 1, &w);
+    if (y) sum = pn_sum(c, pn_mul(c, y, v), PN_ALL, 0); /* g: the weights */
+    CHECK_INT(sum && pn_grad(c, sum, 1, &w, 0, &d) == PN_OK, kind < 3 || kind == 7);
+    for (int64_t i = 0; i < 3 && !pn_context_status(c); i++)
+      CHECK_NEAR(pni_element(d, i), kind == 7 ? -weight[i] : kind ? 7 : weight[i], 0);
+    if (kind < 3 || kind == 7) continue;
+    char text[100];
+    snprintf(text, sizeof text, "own_gradient: its gradient must be float64 [3] as the input is, got %s", refused[kind]);
+    CHECK_FAIL(c, PN_SHAPE, text);
+  }
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
 static void misuse(void) {
   pn_context *c = pn_context_new(NULL);
   size_t mark = pn_scope_open(c);
@@ -138,6 +177,7 @@ static bool work(pn_context *c, const void *data) {
 int main(void) {
   values();
   plans();
+  shapes();
   misuse();
   sweep("own_gradient", work, NULL);
   CHECK_DONE();

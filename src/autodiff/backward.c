@@ -98,6 +98,11 @@ static bool repeats(const pn_tensor *d, const pn_tensor *in) {
   return d->dtype == in->dtype && (d->numel == in->numel || d->numel == 1) && !is_like(d, in);
 }
 
+static pn_tensor *repeated(pn_context *c, pn_tensor *d, const pn_tensor *in) {
+  if (d->numel == in->numel) return pn_reshape(c, d, in->ndim, in->shape);
+  return pn_broadcast_to(c, pn_reshape(c, d, 0, d->shape), in->ndim, in->shape);
+}
+
 static pn_status refuse_gradient(pn_context *c, const pn_tensor *y, const pn_tensor *d, const pn_tensor *in) {
   char s[PNI_SHAPE_TEXT], t[PNI_SHAPE_TEXT];
   return pni_fail(c, PN_SHAPE, "%s: its gradient must be %s %s as the input is, got %s %s", y->op->name,
@@ -122,7 +127,10 @@ static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
     if (!(in->flags & PNI_REQUIRES_GRAD) || !s->needed[in->mark - 1]) continue;
     if (k && y->op->flags & PNI_OP_ASIDE && s->needed[in->mark - 1] != 2) continue;
     pn_tensor *d = together ? all[k] : y->op->vjp(c, y, g, k);
-    if (d && (y->op->flags & PNI_OP_ELEMENTWISE || repeats(d, in))) d = pni_sum_to(c, d, in);
+    if (d && y->op->flags & PNI_OP_ELEMENTWISE)
+      d = pni_sum_to(c, d, in);
+    else if (d && repeats(d, in))
+      d = repeated(c, d, in);
     if (!d) return c->status ? c->status : pni_fail(c, PN_MISSING, "%s: has no derivative", y->op->name);
     if (!is_like(d, in)) return refuse_gradient(c, y, d, in);
     if (accumulate(c, s, in->mark - 1, d)) return c->status;
