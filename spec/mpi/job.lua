@@ -30,9 +30,11 @@ end
 job.why = why_not()
 job.possible = job.why == nil
 
--- What the command printed and its exit code, from what `limited` makes it print.
+-- What the command printed and its exit code, from what `limited` makes it print. Each has a folder of its own for what
+-- MPI keeps of a session: of two that begin at once one may fail to make the folder that they would share.
 local function limited(command, seconds)
-  return ("timeout -k 5 %d %s; echo \"code $?\""):format(seconds or 60, command)
+  return ("d=$(mktemp -d); OMPI_MCA_orte_tmpdir_base=$d timeout -k 5 %d %s; echo \"code $?\"; rm -rf \"$d\"")
+    :format(seconds or 60, command)
 end
 local function parted(out) return (out:gsub("code %d+\n$", "")), tonumber(out:match "code (%d+)\n$") end
 

@@ -26,7 +26,7 @@ describe("the claim of multisource/", function()
   end)
 
   it("cameras.lua", function()
-    local command = "multisource/cameras.lua --quick --out OUT --steps 700 --lr 3e-3 --noise 0.03 --angles 48 "
+    local command = "multisource/cameras.lua --quick --out OUT --steps 3000 --lr 3e-3 --noise 0.03 --angles 48 "
       .. "--healthy 1000"
     local s, text = script.run(command)
     -- the disc's middle in perspective: the camera at distance 2, turned by t about an axis
@@ -47,16 +47,12 @@ describe("the claim of multisource/", function()
     local healthy, failed = script.rows(text, "left out by.-camera0 ")[1], script.rows(text, " +camera0 ")[1]
     local of = { healthy[1], healthy[2], healthy[3] }
     assert(of[1] + of[2] + of[3] < 0.1 and failed[1] > of[1] + 0.3 and failed[2] + failed[3] < 0.1)
-    -- means of beliefs that are put together are nearer: all, two, one, by two seeds, since one is trained for seconds
-    local _, other = script.run(command .. " --seed 2")
-    local function figures(name)
-      local a, b = script.rows(text, name .. " +%f[%d]")[1], script.rows(other, name .. " +%f[%d]")[1]
-      return { a[1] + b[1], a[2] + b[2], a[3] + b[3] }
-    end
+    -- means of beliefs that are put together are nearer: all, two, one
+    local function figures(name) return script.rows(text, name .. " +%f[%d]")[1] end
     local all, one, broken = figures "all", figures "camera1", figures "by the rule"
     assert(all[1] < one[1] and all[2] < one[2])
     assert(figures "1 and 2"[2] < one[2])
-    assert(broken[3] < 0.96 * all[3] and figures "1 and 2"[3] < all[3], "the rule drops what failed")
+    assert(broken[3] < 0.95 * all[3] and figures "1 and 2"[3] < 0.95 * all[3], "the rule drops what failed")
   end)
 
   -- Each cell of the table is a bound of one model: that of the mixture is above the mean of the single ones'.

@@ -149,7 +149,7 @@ static void gru_adjoint(void *data, int64_t begin, int64_t end) {
   const pni_recurrence *j = data;
   pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 3 * hidden, size = rows * hidden;
-  gru_gates g = {NULL};
+  gru_gates g = {.a = NULL};
   REAL *restrict carry = at(j, j->dh0, 0, begin, hidden);
   memset(carry, 0, (size_t)size * sizeof *carry);
   for (int64_t t = j->steps - 1; t >= 0 && !pni_watch_leaves(&watch, rows * hidden * hidden); t--) {
