@@ -385,7 +385,10 @@ BLOCKS(float, f32, -87, 87)
           uint64_t w = step(&state);                                                                                   \
           x[i] = (T)(w & 1);                                                                                           \
           l[i] = (T)((size == 4 ? (w & 1 ? 1 : -1) : (w & 2 ? 1 : -1)) * ((double)(w >> 11) * 0x1p-53) *               \
-                     (size == 0 ? 1 : size == 1 ? 8 : size == 2 ? 40 : reach));                                        \
+                     (size == 0   ? 1                                                                                  \
+                      : size == 1 ? 8                                                                                  \
+                      : size == 2 ? 40                                                                                 \
+                                  : reach));                                                                           \
           sum -= r_softplus(x[i] > 0 ? -(wide)l[i] : (wide)l[i]);                                                      \
         }                                                                                                              \
         double got = pni_log_masses_##suffix(x, l, n), allowed = (4 + 2 * sqrt((double)n)) * epsilon;                  \

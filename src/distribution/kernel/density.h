@@ -28,8 +28,8 @@ bool pni_dirichlet_fits(const pn_tensor *a);
 pn_tensor *pni_label_log_mass(pn_context *c, pn_tensor *logits, pn_tensor *label);
 pn_tensor *pni_one_hot_log_mass(pn_context *c, pn_tensor *logits, pn_tensor *w);
 
-/* bernoulli_rows.c: sums over the last axis of the log masses of x under logits, which broadcast but for that axis.
- * Scoped. */
+/* label/bernoulli_rows.c: sums over the last axis of the log masses of x under logits, which broadcast but for that
+ * axis. Scoped. */
 #define PNI_BERNOULLI_ADVICE                                                                                           \
   "a value of bernoulli is neither 0 nor 1 (for values between them there is continuous_bernoulli)"
 pn_tensor *pni_bernoulli_row_masses(pn_context *c, pn_tensor *x, pn_tensor *logits);

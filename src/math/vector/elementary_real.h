@@ -221,8 +221,7 @@ FN REAL NAME(odds_of)(REAL x, REAL l) {
 TARGET static void NAME(loop_masses)(const REAL *restrict x, const REAL *restrict l, REAL *restrict lane,
                                      int64_t groups) {
   REAL *restrict below = lane + PNI_MASS_LANES;
-  for (; groups-- > 0; x += PNI_MASS_LANES, l += PNI_MASS_LANES)
-    PAIRED for (int k = 0; k < PNI_MASS_LANES; k++) {
+  for (; groups-- > 0; x += PNI_MASS_LANES, l += PNI_MASS_LANES) PAIRED for (int k = 0; k < PNI_MASS_LANES; k++) {
       REAL t = NAME(odds_of)(x[k], l[k]), e = NAME(exp_minus)(NAME(absolute)(t)), p = lane[k];
       lane[k] = p + MADD(p, e, e);
       below[k] += 0 < t ? 0 : t;

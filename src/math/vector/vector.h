@@ -47,8 +47,8 @@ const pni_vector_level *pni_vector_at(int level);
 void pni_vector_f64(pni_vector_function f, const double *x, int64_t stride, double *y, int64_t n);
 void pni_vector_f32(pni_vector_function f, const float *x, int64_t stride, float *y, int64_t n);
 
-/* Of Bernoulli variables x with log odds l of 1: the sum of n log masses, whose digits grow no fewer with n, and g times
- * their slopes in l. An x that is neither 0 nor 1 has -inf and slope 0, NaN has NaN and 0. */
+/* Of Bernoulli variables x with log odds l of 1: the sum of n log masses, and g times their slopes in l.
+ * An x that is neither 0 nor 1 has -inf and slope 0, NaN has NaN and 0. */
 double pni_log_masses_f64(const double *x, const double *l, int64_t n);
 double pni_log_masses_f32(const float *x, const float *l, int64_t n);
 void pni_mass_slopes_f64(const double *x, const double *l, double g, double *out, int64_t n);

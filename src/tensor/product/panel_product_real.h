@@ -197,8 +197,8 @@ TARGET static void NAME(panel_rows)(const pni_panel_product *p) {
         rows = (left + blocks - i - 1) / (blocks - i);
         if (!packed && ahead_first < p->k) NAME(panel_ahead)
         (p, (const REAL *)p->y + ahead_first * p->y_row + ahead_at * p->y_col,
-         p->k - ahead_first < depth ? p->k - ahead_first : depth, p->n - ahead_at < COLUMNS ? p->n - ahead_at : COLUMNS, i,
-         blocks);
+         p->k - ahead_first < depth ? p->k - ahead_first : depth, p->n - ahead_at < COLUMNS ? p->n - ahead_at : COLUMNS,
+         i, blocks);
 #ifndef STORE_SOME
         if (n != LANES && n != COLUMNS)
           NAME(panel_edge)(b, rows, n);

@@ -2,9 +2,9 @@
 ** bernoulli_rows.c: log masses of rows of Bernoulli variables x under logits, summed in one pass that takes a logarithm
 ** for many factors 1 + e^-|logit| (math/vector); the gradient in the logits is one pass, too.
 */
-#include "density.h"
-#include "distribution_op.h"
 #include "../formula.h"
+#include "../kernel/density.h"
+#include "../kernel/distribution_op.h"
 #include "../../math/vector/vector.h"
 
 enum { X, LOGITS, G };
@@ -76,10 +76,8 @@ static pn_status infer_slopes(C *c, const pni_call *call, pni_spec *out) {
   return pni_require_axes(c, call, "...n:f ...n:f ...:f");
 }
 
-static const pni_op bernoulli_row_slopes = {.name = "bernoulli_row_slopes",
-                                            .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF,
-                                            .infer = infer_slopes,
-                                            .eval = eval_slopes};
+static const pni_op bernoulli_row_slopes = {
+    .name = "bernoulli_row_slopes", .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF, .infer = infer_slopes, .eval = eval_slopes};
 
 /* Without slope in x: between 0 and 1 there is no mass. */
 static T *vjp_sums(C *c, T *y, T *g, int k) {
