@@ -317,7 +317,18 @@ describe("an SMC sampler", function()
   it("says when its particles do not move", function()
     pn.seed(10)
     local p = pn.smc.sample(normal, { data = { y }, num_particles = 200, max_moves = 1 })
-    assert.matches("warning: at %d of %d levels particles remember where they stood after 1", tostring(p))
+    local slow, least = 0, 1
+    for _, rung in ipairs(p.ladder) do
+      if rung.mixing < 0.9 then slow, least = slow + 1, math.min(least, rung.mixing) end
+    end
+    assert(slow > 1 and least < 0.8)
+    local text = ("warning: at %d of %d levels particles remember where they stood after 1 moves (correlations up to "
+      .. "%.2f): more max_moves"):format(slow, #p.ladder, 1 - least)
+    assert(tostring(p):gsub("%s+", " "):find(text, 1, true), tostring(p))
+    local wasted = pn.smc.sample(normal, { data = { y }, num_particles = 200, waste_free = 2 })
+    assert(wasted.ladder[1].mixing < 0.9 and not tostring(wasted):find "warning", tostring(wasted))
+    local fine = pn.smc.sample(normal, { data = { y }, num_particles = 200 })
+    assert.is_nil(tostring(fine):find "warning")
     for k = 2, #p.ladder do assert.equal(1, p.ladder[k].moves) end -- the first are draws of the prior
   end)
 
@@ -352,6 +363,8 @@ describe("an SMC sampler", function()
     refused("all particles have density 0", {}, pn.model(function(m)
       m:factor("f", m:sample("x", dist.normal(0, 1)):square() * -math.huge)
     end))
+    refused("the ladder does not rise at level 0: the density cannot be reached from the start with 50 particles",
+      { num_particles = 50 }, pn.model(function(m) m:factor("f", m:sample("x", dist.normal(0, 1)) * 1e300) end))
   end)
 
   it("passes simulation-based calibration on a conjugate model", function()
