@@ -407,6 +407,7 @@ describe("a forecaster", function()
     end))
     assert.matches("log_evidence: scale must be positive", message_of(m.log_evidence, m, batch(1, 5,
       { location = pn.zeros { 3, 1 }, scale = pn.tensor { { 1 }, { 0 }, { 2 } } })))
+    m:log_evidence(batch(1, 5, { location = pn.zeros { 3, 1 }, scale = pn.full({ 3, 1 }, 1e-3) }))
     assert.matches("log_evidence: series, the identities, must be int64 %[3%], got nil", message_of(m.log_evidence, m,
       { y = pn.ones { 5, 3, 1 }, inputs = pn.ones { 5, 3, 2 } }))
     assert.matches("update: y_t must have shape %[3, 1%], got %[3%]", message_of(m:filter(batch(1, 5)).update,
