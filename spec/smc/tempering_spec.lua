@@ -118,6 +118,24 @@ describe("the moves of an SMC sampler", function()
   end)
 end)
 
+-- In coordinates of variance 1 a leapfrog of a normal is taken with more than 0.8 up to a step above 1, where the forces
+-- are the slope of the density reached: part of the likelihood's, some of the observations'. Other forces leave the
+-- law as it is, but not the steps.
+describe("the forces of Hamiltonian moves", function()
+  local y = normal_data()
+  for _, by in ipairs { "temperature", "data" } do
+    it("are the slope of the density reached, by = " .. by, function()
+      local sum, levels = 0, 0
+      for seed = 1, 3 do
+        pn.seed(seed)
+        local p = pn.smc.sample(normal, { data = { y }, by = by, kernel = "hmc", num_particles = 200 })
+        for _, rung in ipairs(p.ladder) do sum, levels = sum + rung.step_size, levels + 1 end
+      end
+      assert(levels > 5 and sum / levels > 1.2, sum / levels)
+    end)
+  end
+end)
+
 describe("the evidence of an SMC sampler", function()
   local y = normal_data()
   for name, settings in pairs {
