@@ -306,6 +306,11 @@ describe("a forecaster", function()
         make("deepar", 1):fit { series = a_set(50), window = 20, steps = 1, [name] = 2 }
       end))
     end
+    local often = {}
+    local looked = pn.models.deepar { hidden = 1, layers = 1 }:fit { series = { y = pn.ones { 3, 1, 1 } }, steps = 101,
+      validate = function(now) return -now.iteration end }
+    for k, look in ipairs(looked.scores) do often[k] = look.iteration end
+    assert.same({ 100, 101 }, often)
     assert.matches("fit: validate must return a number %(larger is better%), got nil", message_of(train, {
       validate = function() end }))
     assert.matches("fit: validate must be a function, got 3", message_of(train, { validate = 3 }))

@@ -118,9 +118,9 @@ describe("the moves of an SMC sampler", function()
   end)
 end)
 
--- In coordinates of variance 1 a leapfrog of a normal is taken with more than 0.8 up to a step above 1, where the forces
--- are the slope of the density reached: part of the likelihood's, some of the observations'. Other forces leave the
--- law as it is, but not the steps.
+-- In coordinates of variance 1 a leapfrog of a normal is taken with more than 0.8 up to a step above 1, where the
+-- forces are the slope of the density reached: part of the likelihood's, some of the observations'. Other forces leave
+-- the law as it is, but not the steps.
 describe("the forces of Hamiltonian moves", function()
   local y = normal_data()
   for _, by in ipairs { "temperature", "data" } do
