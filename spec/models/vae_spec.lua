@@ -595,7 +595,7 @@ describe("wrong use of a model", function()
   local x = pn.zeros { 2, 4 }
   local m = pn.models.vae { data = 4, latent = 2, hidden = { 3 } }
   local flow = pn.models.vae { data = 4, latent = 2, hidden = { 3 }, posterior = "flow" }
-  local told = pn.models.vae { data = 4, latent = 2, hidden = { 3 }, condition = 3 }
+  local conditional = pn.models.vae { data = 4, latent = 2, hidden = { 3 }, condition = 3 }
   local cases = {
     { "vae: option 'data' is required", function() pn.models.vae { latent = 2 } end },
     { "vae: unknown option 'laten', did you mean 'latent'?", function() pn.models.vae { data = 4, laten = 2 } end },
@@ -622,15 +622,15 @@ describe("wrong use of a model", function()
     { "loss: draws must be a whole number from 1 on, got 0", function() m:loss(x, { draws = 0 }) end },
     { "loss: dreg needs log q at given draws", function() flow:loss(x, { objective = "dreg", draws = 2 }) end },
     { "bound: this model has no condition", function() m:bound(x, { condition = x }) end },
-    { "bound: condition must be a tensor, got nil", function() told:bound(x) end },
+    { "bound: condition must be a tensor, got nil", function() conditional:bound(x) end },
     { "bound: condition must be float64 of shape [2, 3], got float64 [2, 4]",
-      function() told:bound(x, { condition = x }) end },
+      function() conditional:bound(x, { condition = x }) end },
     { "bound: condition must be float64 of shape [2, 3], got float64 [3, 3]",
-      function() told:bound(x, { condition = pn.zeros { 3, 3 } }) end },
+      function() conditional:bound(x, { condition = pn.zeros { 3, 3 } }) end },
     { "bound: condition must be float64 of shape [2, 3], got float32 [2, 3]",
-      function() told:bound(x, { condition = pn.zeros({ 2, 3 }, { dtype = "float32" }) }) end },
+      function() conditional:bound(x, { condition = pn.zeros({ 2, 3 }, { dtype = "float32" }) }) end },
     { "bound: condition must be float64 of shape [2, 3], got float64 [2]",
-      function() told:bound(x, { condition = pn.zeros { 2 } }) end },
+      function() conditional:bound(x, { condition = pn.zeros { 2 } }) end },
     { "fit: option 'data' is required", function() m:fit { epochs = 2 } end },
     { "fit: warmup is of objective 'elbo' only",
       function() m:fit { data = x, epochs = 1, warmup = 1, objective = "iwae" } end },

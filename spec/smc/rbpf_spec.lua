@@ -745,7 +745,7 @@ describe("rbpf", function()
       emission_input = "rbpf: emission_input needs inputs", emission_cov = "rbpf: step 1: .*positive definite" } do
       refused(text, { system = function(s) return with(matrices(s), { [name] = pn.full({ 1, 1 }, -50.0) }) end })
     end
-    local function linked(matrix, cov)
+    local function run_linked(matrix, cov)
       local one = pn.eye(1)
       pn.smc.rbpf({ num_particles = 4, batch_shape = { 2 }, initial_mean = pn.zeros { 1 }, initial_cov = one,
         init = dist.normal(pn.zeros { 1 }, 1):independent(1), coupling = function() return matrix, nil, cov end,
@@ -756,9 +756,9 @@ describe("rbpf", function()
     for text, given in pairs { ["the matrix that coupling gives must be a tensor, got 3"] = { 3, pn.eye(1) },
       ["the covariance that coupling gives must be a tensor, got nil"] = { pn.eye(1) },
       ["positive definite"] = { pn.eye(1), pn.full({ 1, 1 }, -50.0) } } do
-      assert.error_matches(function() linked(given[1], given[2]) end, text)
+      assert.error_matches(function() run_linked(given[1], given[2]) end, text)
     end
-    linked(pn.eye(1), pn.eye(1))
+    run_linked(pn.eye(1), pn.eye(1))
     assert.error_matches(function() pn.smc.rbpf(model_of(TWO, 4, 2)):run(3) end, "y must be a tensor")
   end)
 end)
