@@ -37,6 +37,41 @@ describe("a ladder proposal", function()
     end
     assert.error_matches(function() ladder.draw(pn.zeros { 2 }, pn.tensor { { 1, 0 }, { 0, -1 } }, pn.ones { 2 }) end,
       "a covariance to draw from has no Cholesky factor")
+    -- lifted by a part of its mean variance, 0.5, and a hundred times as much twice more
+    for dtype, least in pairs { float64 = 1e-12, float32 = 1e-6 } do
+      for _, case in ipairs { { 0.3, 1 }, { 30, 100 }, { 3000, 10000 }, { 8000 } } do
+        local low = -case[1] * least
+        local cov = pn.tensor({ { 1, 0 }, { 0, low } }, { dtype = dtype })
+        local function draw() return ladder.draw(pn.zeros({ 2 }, { dtype = dtype }), cov, pn.ones({ 2 },
+          { dtype = dtype })) end
+        if case[2] then
+          local want = (low + case[2] * least * (1 + low) / 2) ^ 0.5
+          assert.near(1, draw()[2]:item() / want, dtype == "float64" and 1e-3 or 0.02)
+        else
+          assert.error_matches(draw, "has no Cholesky factor")
+        end
+      end
+    end
+  end)
+
+  it("is the law itself where nothing was observed", function()
+    pn.seed(2)
+    local x = pn.randn { 4, 3, 3 }
+    local mean, cov = pn.randn { 4, 3 }, x:matmul(x:transpose(-2, -1)) + pn.eye(3) * 0.1
+    local q = { loc = pn.randn { 4, 3 }, variance = pn.rand { 4, 3 } + 0.2 }
+    local v, seen = pn.rand { 4, 3 } + 0.1, pn.tensor { true, false, false, true }:unsqueeze(2)
+    for _, case in ipairs { { ladder.product, cov }, { ladder.product_of_diagonals, v } } do
+      local after, spread, log_z = case[1](mean, case[2], q, seen)
+      local all, all_spread, all_z = case[1](mean, case[2], q)
+      local z = pn.randn { 4, 3 }
+      local ratio, all_ratio = ladder.log_ratio(log_z, z, q, seen), ladder.log_ratio(all_z, z, q)
+      for k, on in ipairs { true, false, false, true } do
+        close(after[k], on and all[k] or mean[k], 1e-10)
+        close(spread[k], on and all_spread[k] or case[2][k], 1e-10)
+        close(log_z[k], on and all_z[k] or pn.zeros {}, 1e-10)
+        close(ratio[k], on and all_ratio[k] or pn.zeros {}, 1e-10)
+      end
+    end
   end)
 
   it("reads the auxiliary variable from the last layer but one", function()

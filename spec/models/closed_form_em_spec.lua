@@ -290,7 +290,19 @@ describe("models by EM in closed form", function()
       refused("fit: column 2 of the data has no number that was observed", fit { data =
         pn.where(pn.tensor { 0, 1, 0 }:gt(0), 0 / 0, x) })
       refused("fit: a column of the data does not vary", fit { data = x * 0 + pn.ones { 14, 1 } })
-      refused("fit: weights must be [14] numbers that are not negative", fit { data = x, weights = -w })
+      for _, bad in ipairs { -w, w * 0, w / 0, w:slice(1, 1, 13), w:unsqueeze(2), w - w:max() } do
+        refused("fit: weights must be [14] numbers that are not negative", fit { data = x, weights = bad })
+      end
+      m:fit { data = x, weights = w - w:min(), max_steps = 1 } -- one of them counts nothing
+      for text, more in pairs { ["floor must not be negative, got inf"] = { floor = math.huge },
+        ["dtype must be 'float64' or 'float32', got 'int64'"] = { dtype = "int64" },
+        ["data must be a whole number from 1 on, got 1.5"] = { data = 1.5 } } do
+        local other = {}
+        for _, list in ipairs { o, more } do
+          for key, value in pairs(list) do other[key] = value end
+        end
+        refused(name .. ": " .. text, pn.models[name], other)
+      end
       refused("fit: x must be finite, or NaN where it was not observed", fit { data = x / 0 })
       refused(name .. ": data must be a whole number from 1 on, got 0", pn.models[name], { data = 0, latent = 1,
         components = 1, [name == "factor_analysis" and "components" or "latent"] = nil })
@@ -300,5 +312,6 @@ describe("models by EM in closed form", function()
     refused("fit: data must have at least 2 rows, one for each component", function()
       pn.models.gaussian_mixture { data = 3, components = 2 }:fit { data = x:slice(1, 2, 2) }
     end)
+    pn.models.gaussian_mixture { data = 3, components = 2, floor = 1e-3 }:fit { data = x:slice(1, 2, 3), max_steps = 1 }
   end)
 end)

@@ -306,6 +306,11 @@ describe("a forecaster", function()
         make("deepar", 1):fit { series = a_set(50), window = 20, steps = 1, [name] = 2 }
       end))
     end
+    local often = {}
+    local looked = pn.models.deepar { hidden = 1, layers = 1 }:fit { series = { y = pn.ones { 3, 1, 1 } }, steps = 101,
+      validate = function(now) return -now.iteration end }
+    for k, look in ipairs(looked.scores) do often[k] = look.iteration end
+    assert.same({ 100, 101 }, often)
     assert.matches("fit: validate must return a number %(larger is better%), got nil", message_of(train, {
       validate = function() end }))
     assert.matches("fit: validate must be a function, got 3", message_of(train, { validate = 3 }))
@@ -392,6 +397,47 @@ describe("a forecaster", function()
     assert.matches("smooth: deepar has no latent state", message_of(m.smooth, m, batch(1, 5)), 1, true)
     assert.matches("update: y must have shape [T, 3, 1], got [1, 2, 1]",
       message_of(m:filter(batch(1, 5)).update, m:filter(batch(1, 5)), pn.zeros { 2, 1 }), 1, true)
+    assert.matches("deepar has joint paths alone, mode = 'ancestral'", message_of(m.forecast, m, batch(1, 5), 2,
+      { mode = "marginal", inputs = pn.zeros { 2, 3, 2 } }))
+    assert.matches("deepar: scaling must be 'mean' or 'none' for counts, got 'change'", message_of(make, "deepar", 1,
+      { output = "poisson" }))
+    for _, scaling in ipairs { "mean", "none" } do make("deepar", 1, { output = "poisson", scaling = scaling }) end
+    assert.matches("inputs of images must not enter the encoder", message_of(make, "kvae", 64, { image = { 8, 8 },
+      inputs = { "encoder" }, scaling = "none" }))
+    assert.matches("forecast: inputs must be absent, this model has no covariates", message_of(function()
+      pn.models.deepar { hidden = 2 }:forecast({ y = pn.ones { 2, 1, 1 } }, 1, { inputs = pn.ones { 1, 1, 1 } })
+    end))
+    assert.matches("log_evidence: inputs must be absent", message_of(function()
+      pn.models.deepar { hidden = 2 }:log_evidence { y = pn.ones { 2, 1, 1 }, inputs = pn.ones { 2, 1, 1 } }
+    end))
+    assert.matches("log_evidence: scale must be positive", message_of(m.log_evidence, m, batch(1, 5,
+      { location = pn.zeros { 3, 1 }, scale = pn.tensor { { 1 }, { 0 }, { 2 } } })))
+    m:log_evidence(batch(1, 5, { location = pn.zeros { 3, 1 }, scale = pn.full({ 3, 1 }, 1e-3) }))
+    assert.matches("log_evidence: series, the identities, must be int64 %[3%], got nil", message_of(m.log_evidence, m,
+      { y = pn.ones { 5, 3, 1 }, inputs = pn.ones { 5, 3, 2 } }))
+    assert.matches("update: y_t must have shape %[3, 1%], got %[3%]", message_of(m:filter(batch(1, 5)).update,
+      m:filter(batch(1, 5)), pn.ones { 3 }))
+    local path, set = os.tmpname(), a_set(50)
+    local function train(o)
+      local all = { series = set, window = 9, steps = 1, batch_size = 2, seed = 4 }
+      for key, value in pairs(o) do all[key] = value end
+      return make("deepar", 1):fit(all)
+    end
+    train { checkpoint = path }
+    assert.matches("had seed 4, got 5", message_of(train, { checkpoint = path, resume = true, seed = 5 }))
+    assert.equal(1, train({ checkpoint = path, resume = true }).iteration)
+    os.remove(path)
+    for pattern, o in pairs { ["fit: context must be at most the window, 9, got 10"] = { context = 10 },
+      ["fit: resume is only used with checkpoint"] = { resume = true },
+      ["fit: lr must be positive, got 0"] = { lr = 0 }, ["fit: decay must be positive, got %-1"] = { decay = -1 },
+      ["fit: clip must be positive, got 0"] = { clip = 0 } } do
+      assert.matches(pattern, message_of(train, o))
+    end
+    train { context = 9 }
+    for _, name in ipairs { "window", "context" } do
+      assert.matches("fit: window and context are for a series set", message_of(m.fit, m, { series = batch(1, 5),
+        steps = 1, [name] = 3 }))
+    end
     local ok, message, code = pn.restore "no/such/file"
     assert.same({ nil, "io" }, { ok, code })
     assert.is_string(message)

@@ -178,8 +178,14 @@ describe("a linear Kalman variational autoencoder", function()
     assert.near(0, (state.mean - over_gap.mean[4]):abs():max():item(), 1e-3)
     assert.near(0, (state.cov - over_gap.cov[4]):abs():max():item(), 1e-3)
     local smooth = pn.smc.kalman.smooth(s, y)
-    local x = m:smooth({ y = y }, { draws = 20000 }).state
+    local all = m:smooth({ y = y }, { draws = 20000 })
+    local x, c = all.state, pn.tensor(C)
+    assert.near(0, (all.observation - all.latent):std():item(), 2e-4) -- here y is z but for little noise
+    assert.same({ 20000, 4, 1, 1 }, all.observation:shape())
     for t = 1, 4 do
+      local z, seen = all.latent:select(2, t), c:matmul(smooth.mean[t]:reshape { 2, 1 }):item()
+      near_mean(seen, z, 0.01)
+      near_mean(c:matmul(smooth.cov[t]:reshape { 2, 2 }):matmul(c:t()):item() + Q ^ 2, (z - seen):square(), 0.02)
       for k = 1, 2 do
         local mean = smooth.mean[{ t, 1, k }]:item()
         local draws = x:select(2, t):select(3, k)

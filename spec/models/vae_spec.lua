@@ -131,6 +131,31 @@ describe("the bound of many draws", function()
   end
 end)
 
+describe("what a bound tells", function()
+  it("are moments of the weights that its draws have, in blocks of data of unequal sizes", function()
+    pn.seed(12)
+    local m = pn.models.vae { data = 4, latent = 2, hidden = { 3 } }
+    local x, draws, q = pn.rand { 5, 4 }:gt(0.5):to "float64", 30, m:amortised_posterior()
+    pn.seed(13)
+    local b = m:bound(x, { draws = draws, batch_size = 3 })
+    pn.seed(13)
+    local list = {}
+    for _, rows in ipairs { x:slice(1, 1, 3), x:slice(1, 4, 5) } do
+      local z, log_q = q:draw(rows, draws)
+      list[#list + 1] = (m:log_joint(z, rows) - log_q):detach()
+    end
+    local log_w = pn.concatenate(list, 2)
+    local each, share = log_w:logsumexp(1) - math.log(draws), log_w:softmax(1)
+    assert.near(0, (b.each - each):abs():max():item(), 1e-10)
+    assert.near(each:mean():item(), b.value, 1e-10)
+    assert.near(log_w:mean():item(), b.elbo, 1e-10)
+    assert.near((1 / share:square():sum(1)):mean():item(), b.effective_sample_size, 1e-9)
+    local stream = pn.infer.stream { draws = draws }
+    stream:add(log_w)
+    assert.near(stream:standard_error():square():sum():sqrt():item() / 5, b.se, 1e-10)
+  end)
+end)
+
 describe("a likelihood", function()
   -- The law by the networks' outputs y at latents z, from its formula.
   local formulas = {
@@ -570,6 +595,7 @@ describe("wrong use of a model", function()
   local x = pn.zeros { 2, 4 }
   local m = pn.models.vae { data = 4, latent = 2, hidden = { 3 } }
   local flow = pn.models.vae { data = 4, latent = 2, hidden = { 3 }, posterior = "flow" }
+  local conditional = pn.models.vae { data = 4, latent = 2, hidden = { 3 }, condition = 3 }
   local cases = {
     { "vae: option 'data' is required", function() pn.models.vae { latent = 2 } end },
     { "vae: unknown option 'laten', did you mean 'latent'?", function() pn.models.vae { data = 4, laten = 2 } end },
@@ -596,6 +622,15 @@ describe("wrong use of a model", function()
     { "loss: draws must be a whole number from 1 on, got 0", function() m:loss(x, { draws = 0 }) end },
     { "loss: dreg needs log q at given draws", function() flow:loss(x, { objective = "dreg", draws = 2 }) end },
     { "bound: this model has no condition", function() m:bound(x, { condition = x }) end },
+    { "bound: condition must be a tensor, got nil", function() conditional:bound(x) end },
+    { "bound: condition must be float64 of shape [2, 3], got float64 [2, 4]",
+      function() conditional:bound(x, { condition = x }) end },
+    { "bound: condition must be float64 of shape [2, 3], got float64 [3, 3]",
+      function() conditional:bound(x, { condition = pn.zeros { 3, 3 } }) end },
+    { "bound: condition must be float64 of shape [2, 3], got float32 [2, 3]",
+      function() conditional:bound(x, { condition = pn.zeros({ 2, 3 }, { dtype = "float32" }) }) end },
+    { "bound: condition must be float64 of shape [2, 3], got float64 [2]",
+      function() conditional:bound(x, { condition = pn.zeros { 2 } }) end },
     { "fit: option 'data' is required", function() m:fit { epochs = 2 } end },
     { "fit: warmup is of objective 'elbo' only",
       function() m:fit { data = x, epochs = 1, warmup = 1, objective = "iwae" } end },

@@ -75,6 +75,27 @@ describe("variational EM", function()
     assert.is_true((m.q[1] - start:slice(1, 1, 3)):abs():min():item() > 0.2)
   end)
 
+  it("has as its bound the moments of the weights that draws of its posteriors have", function()
+    pn.seed(5)
+    local m = pn.models.variational_em { data = 3, latent = 2, hidden = { 4 }, decoder = "normal" }
+    local x, prior = pn.randn { 5, 3 } * 2, dist.normal(pn.zeros { 2 }, 1):independent(1)
+    pn.seed(6)
+    local b = m:bound(x, { draws = 70, steps = 4 })
+    pn.seed(6)
+    local q, list = m:infer(x, { steps = 4 }), {}
+    for _, count in ipairs { 50, 20 } do
+      local z = q:sample { count }
+      list[#list + 1] = (m:decode(z):log_prob(x) + prior:log_prob(z) - q:log_prob(z)):detach()
+    end
+    local log_w = pn.concatenate(list, 1)
+    local each, stream = log_w:logsumexp(1) - math.log(70), pn.infer.stream { draws = 70 }
+    stream:add(log_w)
+    assert.near(0, (b.each - each):abs():max():item(), 1e-10)
+    assert.near(each:mean():item(), b.value, 1e-10)
+    assert.near(log_w:mean():item(), b.elbo, 1e-10)
+    assert.near(stream:standard_error():square():sum():sqrt():item() / 5, b.se, 1e-10)
+  end)
+
   it("tells the standard error of its bound", function()
     pn.seed(4)
     local m = pn.models.variational_em { data = 3, latent = 1, decoder = "normal" }

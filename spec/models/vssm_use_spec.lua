@@ -158,6 +158,32 @@ describe("a linear model predicts", function()
     assert.is_true(some > 20, some)
   end)
 
+  -- E[w]^2 / E[w^2] of w = N(y; z, r) under z ~ N(m, v).
+  it("and tells the least effective sample size on the way, of the filter and of updates", function()
+    pn.seed(17)
+    local N, r = 20000, 0.25
+    local m = linear { num_particles = N }
+    local function normal(y, mean, variance)
+      return math.exp(-0.5 * (y - mean) ^ 2 / variance) / math.sqrt(2 * math.pi * variance)
+    end
+    local ys, sizes, mean, variance = { 1, 2.5, 0.3 }, {}, 0, 1
+    for t, y in ipairs(ys) do
+      local size = normal(y, mean, variance + r) ^ 2 * 2 * math.sqrt(math.pi * r) / normal(y, mean, variance + r / 2)
+      sizes[t] = math.min(size, sizes[t - 1] or 1)
+      local gain = variance / (variance + r)
+      mean, variance = mean + gain * (y - mean), variance * (1 - gain)
+      mean, variance = 0.9 * mean, 0.81 * variance + 0.19
+    end
+    assert(sizes[1] > sizes[2] and sizes[2] == sizes[3])
+    local belief = m:filter { y = copies({ ys[1] }, 1) }
+    for t = 1, 3 do
+      if t > 1 then belief = belief:update(pn.full({ 1, 1 }, ys[t])) end
+      for _, b in ipairs { belief, m:filter { y = copies(table.move(ys, 1, t, 1, {}), 1) } } do
+        assert.near(1, b.state.effective_sample_size:item() / N / sizes[t], 0.06)
+      end
+    end
+  end)
+
   it("with gaps and series of different lengths", function()
     pn.seed(7)
     local m = linear { num_particles = 20000 }

@@ -557,6 +557,31 @@ describe("pn.smc.hmm", function()
       ["observed must be bool"] = function() new {}:log_likelihood(pn.zeros { 4 }, { observed = pn.ones { 4 } }) end,
       ["y must be a tensor"] = function() new {}:log_likelihood() end,
       ["draws must be a whole number"] = function() new {}:sample_states(pn.zeros { 4 }, { draws = 0 }) end,
+      ["initial must have an axis of at least 1 state, got []"] = function() new { initial = pn.full({}, 1) } end,
+      ["initial [2, 2] does not fit observations of batch [3]"] = function()
+        new { initial = pn.full({ 2, 2 }, 0.5) }:log_likelihood(pn.zeros { 4, 3 })
+      end,
+      ["transition [2, 3, 2, 2] does not fit 4 steps of batch [3]"] = function()
+        new { transition = pn.full({ 2, 3, 2, 2 }, 0.5) }:log_likelihood(pn.zeros { 4, 3 })
+      end,
+      ["transition [4, 2, 2, 2] does not fit 4 steps of batch [3]"] = function()
+        new { transition = pn.full({ 4, 2, 2, 2 }, 0.5) }:log_likelihood(pn.zeros { 4, 3 })
+      end,
+      ["states must be int64 of shape [4, 3], got int64 [4]"] = function()
+        new {}:log_joint(pn.zeros({ 4 }, { dtype = "int64" }), pn.zeros { 4, 3 })
+      end,
+      ["emission must give a distribution or a tensor, got a number"] = function()
+        new { emission = function() return 3 end }:log_likelihood(pn.zeros { 4 })
+      end,
+      ["log-likelihoods must have shape [T, B..., 2] with at least one step, got [4, 3]"] = function()
+        new { emission = function() return pn.zeros { 4, 3 } end }:log_likelihood(pn.zeros { 4 })
+      end,
+      ["with at least one step, got [2]"] = function()
+        new { emission = function() return pn.zeros { 2 } end }:log_likelihood(pn.zeros { 4 })
+      end,
+      ["with at least one step, got [0, 2]"] = function()
+        new { emission = function() return pn.zeros { 0, 2 } end }:log_likelihood(pn.zeros { 4 })
+      end,
       ["states must be int64"] = function() new {}:log_joint(pn.zeros { 4 }, pn.zeros { 4 }) end,
     }
     for pattern, f in pairs(cases) do

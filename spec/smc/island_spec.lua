@@ -232,6 +232,60 @@ describe("islands of an SMC sampler", function()
   end)
 end)
 
+-- By hand: e_t by the ancestors at the level before its own, with those of up to five levels before.
+describe("the account of a log evidence", function()
+  local function by_hand(levels, weights, shares, places, n)
+    local function ancestor(t, level, i) -- of particle i of level t, at an earlier one
+      for k = t, level + 1, -1 do i = places[k - 1][i] + 1 end
+      return i
+    end
+    local apart, variance = {}, 0
+    for t = 1, levels do
+      local mean = 0
+      for i = 1, n do mean = mean + shares[t][i] * weights[t][i] end
+      apart[t] = {}
+      for i = 1, n do apart[t][i] = shares[t][i] * (weights[t][i] / mean - 1) end
+    end
+    local function grouped(t, level)
+      local sums = {}
+      for a = 1, n do sums[a] = 0 end
+      for i = 1, n do
+        local a = ancestor(t, level, i)
+        sums[a] = sums[a] + apart[t][i]
+      end
+      return sums
+    end
+    for t = 1, levels do
+      for lag = 0, math.min(5, t - 1) do
+        local level = math.max(1, t - lag - 1)
+        local a, b = grouped(t, level), grouped(t - lag, level)
+        for k = 1, n do variance = variance + (lag == 0 and 1 or 2) * a[k] * b[k] end
+      end
+    end
+    return math.sqrt(math.max(variance, 0))
+  end
+
+  it("sums over common ancestors of five levels, of particles that count alike or not", function()
+    local g, n = pn.generator(12), 9
+    for _, alike in ipairs { true, false } do
+      local account = evidence_error.new(n)
+      local weights, shares, places = {}, {}, {}
+      for t = 1, 9 do
+        local log_w, log_share = pn.randn({ n }, { generator = g }), pn.randn({ n }, { generator = g }):log_softmax(1)
+        log_share = alike and pn.full({ n }, -math.log(n)) or log_share
+        weights[t], shares[t] = log_w:exp():totable(), log_share:exp():totable()
+        assert.near((log_w + log_share):logsumexp(1):item(), account:add(log_w, not alike and log_share or nil), 1e-12)
+        assert.near(by_hand(t, weights, shares, places, n), account:error(), 1e-10)
+        local ancestors = pn.randint(0, n, { n }, { generator = g })
+        places[t] = ancestors:totable()
+        account:resampled(ancestors)
+      end
+      assert(account:error() > 0.1)
+      assert.same({ 5, 6 }, { #account.sums, #account.families }) -- and holds no more than it reads
+    end
+  end)
+end)
+
 describe("islands", function()
   -- States that stay where they are, and no resampling within: what stands at a place after an exchange has both the
   -- states and the weights of one island of before.

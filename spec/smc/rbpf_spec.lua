@@ -740,6 +740,25 @@ describe("rbpf", function()
     refused("transition must give a distribution", { transition = function() end })
     refused("'optimal' needs a categorical switch, got normal", { init = dist.normal(0, 1), proposal = "optimal" })
     assert.error_matches(function() pn.smc.rbpf(model_of(TWO, 4, 2)):moments() end, "nothing was observed yet")
+    local matrices = model_of(TWO, 4, 2).system
+    for name, text in pairs { transition_input = "rbpf: transition_input needs inputs, a tensor %[T, %.%.%., m%]",
+      emission_input = "rbpf: emission_input needs inputs", emission_cov = "rbpf: step 1: .*positive definite" } do
+      refused(text, { system = function(s) return with(matrices(s), { [name] = pn.full({ 1, 1 }, -50.0) }) end })
+    end
+    local function run_linked(matrix, cov)
+      local one = pn.eye(1)
+      pn.smc.rbpf({ num_particles = 4, batch_shape = { 2 }, initial_mean = pn.zeros { 1 }, initial_cov = one,
+        init = dist.normal(pn.zeros { 1 }, 1):independent(1), coupling = function() return matrix, nil, cov end,
+        system = function()
+          return { transition = one, transition_cov = one, emission = one, emission_cov = one }
+        end }):run(series(Y, 2))
+    end
+    for text, given in pairs { ["the matrix that coupling gives must be a tensor, got 3"] = { 3, pn.eye(1) },
+      ["the covariance that coupling gives must be a tensor, got nil"] = { pn.eye(1) },
+      ["positive definite"] = { pn.eye(1), pn.full({ 1, 1 }, -50.0) } } do
+      assert.error_matches(function() run_linked(given[1], given[2]) end, text)
+    end
+    run_linked(pn.eye(1), pn.eye(1))
     assert.error_matches(function() pn.smc.rbpf(model_of(TWO, 4, 2)):run(3) end, "y must be a tensor")
   end)
 end)

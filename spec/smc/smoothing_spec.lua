@@ -95,8 +95,8 @@ describe("smoothing by particles", function()
     -- of x_t they are those of a run that ends two steps later
     local function run(steps, lag)
       pn.seed(4)
-      local f = make { num_particles = 7, trace = false }
-      return f:run(ys:slice(1, 1, steps), { lag = lag, moments = true }).smoothed
+      local few = make { num_particles = 7, trace = false }
+      return few:run(ys:slice(1, 1, steps), { lag = lag, moments = true }).smoothed
     end
     local two = run(T, 2)
     assert.equal(T, two.mean:size(1))

@@ -118,6 +118,24 @@ describe("the moves of an SMC sampler", function()
   end)
 end)
 
+-- In coordinates of variance 1 a leapfrog of a normal is taken with more than 0.8 up to a step above 1, where the
+-- forces are the slope of the density reached: part of the likelihood's, some of the observations'. Other forces leave
+-- the law as it is, but not the steps.
+describe("the forces of Hamiltonian moves", function()
+  local y = normal_data()
+  for _, by in ipairs { "temperature", "data" } do
+    it("are the slope of the density reached, by = " .. by, function()
+      local sum, levels = 0, 0
+      for seed = 1, 3 do
+        pn.seed(seed)
+        local p = pn.smc.sample(normal, { data = { y }, by = by, kernel = "hmc", num_particles = 200 })
+        for _, rung in ipairs(p.ladder) do sum, levels = sum + rung.step_size, levels + 1 end
+      end
+      assert(levels > 5 and sum / levels > 1.2, sum / levels)
+    end)
+  end
+end)
+
 describe("the evidence of an SMC sampler", function()
   local y = normal_data()
   for name, settings in pairs {
@@ -317,7 +335,18 @@ describe("an SMC sampler", function()
   it("says when its particles do not move", function()
     pn.seed(10)
     local p = pn.smc.sample(normal, { data = { y }, num_particles = 200, max_moves = 1 })
-    assert.matches("warning: at %d of %d levels particles remember where they stood after 1", tostring(p))
+    local slow, least = 0, 1
+    for _, rung in ipairs(p.ladder) do
+      if rung.mixing < 0.9 then slow, least = slow + 1, math.min(least, rung.mixing) end
+    end
+    assert(slow > 1 and least < 0.8)
+    local text = ("warning: at %d of %d levels particles remember where they stood after 1 moves (correlations up to "
+      .. "%.2f): more max_moves"):format(slow, #p.ladder, 1 - least)
+    assert(tostring(p):gsub("%s+", " "):find(text, 1, true), tostring(p))
+    local wasted = pn.smc.sample(normal, { data = { y }, num_particles = 200, waste_free = 2 })
+    assert(wasted.ladder[1].mixing < 0.9 and not tostring(wasted):find "warning", tostring(wasted))
+    local fine = pn.smc.sample(normal, { data = { y }, num_particles = 200 })
+    assert.is_nil(tostring(fine):find "warning")
     for k = 2, #p.ladder do assert.equal(1, p.ladder[k].moves) end -- the first are draws of the prior
   end)
 
@@ -352,6 +381,8 @@ describe("an SMC sampler", function()
     refused("all particles have density 0", {}, pn.model(function(m)
       m:factor("f", m:sample("x", dist.normal(0, 1)):square() * -math.huge)
     end))
+    refused("the ladder does not rise at level 0: the density cannot be reached from the start with 50 particles",
+      { num_particles = 50 }, pn.model(function(m) m:factor("f", m:sample("x", dist.normal(0, 1)) * 1e300) end))
   end)
 
   it("passes simulation-based calibration on a conjugate model", function()

@@ -172,9 +172,7 @@ function ladders.data(self, particles, level)
   local whole = math.floor(level)
   local left = whole + 1 - level -- of the next observation
   local steps = particles.factors:slice(2, whole + 1, -1)
-  if left < 1 then
-    steps = steps * core.where(core.arange(steps:size(2)):eq(0), core.full({}, left, float64), core.ones({}, float64))
-  end
+  steps = steps * core.where(core.arange(steps:size(2)):eq(0), core.full({}, left, float64), core.ones({}, float64))
   local log_w = steps:cumsum(2)
   local log_sum = log_w:logsumexp(1)
   local ess = (log_sum * 2 - (log_w * 2):logsumexp(1)):exp():totable()
