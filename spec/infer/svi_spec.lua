@@ -169,6 +169,51 @@ describe("the gradient of a bound", function()
     end
   end)
 
+  it("is a sum for each row of the outermost plate that holds all, or one sum", function()
+    local y = pn.randn { 4, 3 }
+    local taken = { rows = pn.tensor({ 2, 0 }, { dtype = "int64" }), cells = pn.tensor({ 1, 3 }, { dtype = "int64" }) }
+    local part = y:take(1, taken.cells):take(2, taken.rows)
+    for _, outside in ipairs { false, true } do
+      local function body(m, f)
+        local law = dist.normal(m:param("t", 0.3), 1)
+        if outside then return f(m:sample("z", law), m) end
+        m:plate("rows", 3, { batch_size = 2 }, function(i) f(m:sample("z", law), m, i) end)
+      end
+      local function cells(z, m, i)
+        if outside then
+          m:plate("rows", 3, { batch_size = 2 }, function(k)
+            m:observe("y", dist.normal(z, 1), y:take(1, taken.cells):take(2, k):sum(1))
+          end)
+          return
+        end
+        m:plate("cells", 4, { batch_size = 2 }, function(k)
+          m:observe("y", dist.normal(z, 1), y:take(1, k):take(2, i))
+        end)
+      end
+      for _, particles in ipairs { false, 3 } do
+        local fit = pn.svi(pn.model(function(m) body(m, cells) end), pn.model(function(m) body(m, function() end) end),
+          { steps = 0, draws = 3, vectorised = particles and true or false, estimator = "score_function" })
+        local run, z = objective.run_pair, nil
+        objective.run_pair = function(self, how)
+          local g, m = run(self, how, taken)
+          z = g.sites.z.value
+          return g, m
+        end
+        local terms = objective.densities(fit, fit.how)
+        objective.run_pair = run
+        local function log_normal(x, loc) return (x - loc):square() * -0.5 - 0.5 * math.log(2 * math.pi) end
+        local own = log_normal(z, 0.3)
+        local want = outside and own + log_normal(part:sum(1), z):sum({ -1 }, particles and true or false) * 1.5
+          or own + log_normal(part, z):sum({ -2 }, particles and true or false) * 2
+        local shape = outside and { 1 } or { 2 }
+        if particles then table.insert(shape, 1, particles) end
+        assert.same({ shape, shape }, { terms.log_p:shape(), terms.log_q:shape() })
+        near((terms.log_p - want:reshape(shape)):abs():max():item(), 0, 1e-12)
+        near((terms.log_q - own:reshape(shape)):abs():max():item(), 0, 1e-12)
+      end
+    end
+  end)
+
   it("through draws is that of pn.infer's estimators on the same draws, some of weight 0", function()
     -- z_i ~ N(t, 1) where z_i > low_i, y_i ~ N(z_i, 1); the last datum has weights of 0 alone
     local y = pn.tensor { 1.5, -0.5, 0.2 }
