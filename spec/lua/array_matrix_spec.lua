@@ -93,6 +93,10 @@ describe("matrices", function()
     case.differentiates(pn.lstsq, a, b)
     case.differentiates(function(m, v) return m:solve_right(v) end, a:slice(1, 1, 2), b:slice(1, 1, 2))
     case.differentiates(function(m) return m:norm { p = 3, axis = 1 } + m:norm { axis = 1 } end, a)
+    for _, p in ipairs { 1, inf, -inf, -2, 0.5 } do
+      case.differentiates(function(m) return m:norm { p = p, axis = 2 } end, a)
+    end
+    case.differentiates(pn.matrix_exp, a:slice(1, 1, 2) * 0.7)
     case.differentiates(function(m) return m:matrix_norm("nuc") end, a)
     case.differentiates(function(m) return m:diagonal(-1):cumsum() + m:cov():trace() end, a)
     case.differentiates(function(m) return m:diag_embed(1):matrix_norm(1) end, a)
@@ -145,10 +149,31 @@ describe("matrices", function()
     assert.same({ 0, 3, 0 }, { pn.zeros(0, 3):matrix_rank():item(), table.unpack(pn.zeros(0, 3):pinv():shape()) })
   end)
 
+  it("have an exponential: its series, at any norm, and each of its own", function()
+    local a = pn.tensor { { 0.3, -1.2, 0.5 }, { 2, 0.1, -0.4 }, { -0.7, 0.9, 1.1 } }
+    local function series(m)
+      local term, sum = pn.eye(3), pn.eye(3)
+      for k = 1, 60 do
+        term = term:matmul(m) / k
+        sum = sum + term
+      end
+      return sum
+    end
+    for _, scale in ipairs { 0.01, 0.5, 1, 1.7, 2.5, 5 } do
+      local want = series(a * scale)
+      assert.is_true((pn.matrix_exp(a * scale) - want):abs():max():item() < 1e-13 * want:abs():max():item(), scale)
+    end
+    local both = pn.stack { a * 3, a:t() * 0.1 }
+    same(both:matrix_exp()[1], (a * 3):matrix_exp(), 1e-12)
+    same(both:matrix_exp()[2], (a * 0.1):matrix_exp():t(), 1e-13)
+  end)
+
   it("say what does not fit", function()
     local one, vector, flat = pn.tensor(1), x[1], x:slice(1, 1, 2)
-    for _, case in ipairs { { "norm: x must be a tensor, got 3", pn.norm, 3 },
+    for _, row in ipairs { { "norm: x must be a tensor, got 3", pn.norm, 3 },
       { "matrix_norm: x must be %[%.%.%., n, m%], got %[%d+%]", pn.matrix_norm, vector },
+      { "matrix_norm: x must be a tensor, got 3", pn.matrix_norm, 3 },
+      { "matrix_power: x must be %[%.%.%., n, m%], got %[%d+%]", pn.matrix_power, vector, 2 },
       { 'matrix_norm: p must be "fro", .* got 3', pn.matrix_norm, x, 3 },
       { "diag: x must be %[%.%.%., n, m%], got %[%]", pn.diag, one }, { "diag: x must be a tensor", pn.diag, 3 },
       { "trace: x must be %[%.%.%., n, m%], got %[%d+%]", pn.trace, vector },
@@ -179,9 +204,9 @@ describe("matrices", function()
       { "cdist: y must be %[%.%.%., n, m%]", pn.cdist, x, vector },
       { "cdist: points of x and y must have as many numbers, got %[2, 2%] and %[3, 1%]", pn.cdist, pn.ones(2, 2),
         pn.ones(3, 1) } } do
-      local ok, message = pcall(case[2], case[3], case[4])
-      assert.is_false(ok, case[1])
-      assert.matches("^[^:]*:?%d*:? ?" .. case[1], message)
+      local ok, message = pcall(row[2], row[3], row[4])
+      assert.is_false(ok, row[1])
+      assert.matches("^[^:]*:?%d*:? ?" .. row[1], message)
     end
   end)
 
