@@ -146,6 +146,11 @@ describe("matrices", function()
       assert.equal(rank, narrow:matrix_rank({ rtol = rtol }):item())
       same(narrow:pinv { rtol = rtol }, float { { rank > 0 and 1 or 0, 0 }, { 0, rank > 1 and 8 or 0 } })
     end
+    local from, to = pn.tensor { { 0, 0 }, { 3, -1 } }, pn.tensor { { 3, 4 }, { 0, 0 }, { 1, 1 } }
+    for p, want in pairs { [1] = { { 7, 0, 2 }, { 5, 4, 4 } }, [inf] = { { 4, 0, 1 }, { 5, 3, 2 } } } do
+      same(from:cdist(to, { p = p }), float(want))
+    end
+    same(from:cdist(to)[1], float { 5, 0, math.sqrt(2) })
     assert.same({ 0, 3, 0 }, { pn.zeros(0, 3):matrix_rank():item(), table.unpack(pn.zeros(0, 3):pinv():shape()) })
   end)
 

@@ -41,7 +41,6 @@
 local core = require "penumbra.core"
 local enumeration = require "penumbra.infer.enumeration"
 local form = require "penumbra.form"
-local options = require "penumbra.options"
 local recorder = require "penumbra.infer.recorder"
 local target = require "penumbra.infer.target"
 local trace = require "penumbra.infer.trace"
