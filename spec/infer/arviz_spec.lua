@@ -135,6 +135,8 @@ describe("a posterior as ArviZ's store", function()
   it("refuses options that do not fit", function()
     refuses("groups must be of", p.save_arviz, p, at "x.zarr", { groups = { "posteriors" } })
     refuses("dims.w must name 2 axes", p.save_arviz, p, at "x.zarr", { dims = { w = { "a" } } })
+    refuses("dims must be a table site", p.save_arviz, p, at "x.zarr", { dims = { w = "a" } })
+    refuses("dims must be a table site", p.save_arviz, p, at "x.zarr", { dims = { { "a", "b" } } })
     refuses("list of texts of 2", p.save_arviz, p, at "x.zarr", { dims = { w = { "a", "b" } },
       coords = { a = { "z" } } })
     refuses("path must be a string", p.save_arviz, p)
