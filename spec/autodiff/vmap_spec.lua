@@ -144,8 +144,8 @@ describe("vmap of", function()
         "vmap: in_axes%[1%] must be an axis or false, got")
     end
     for _, axis in ipairs { 0, 3, -3 } do
-      assert.error_matches(function() pn.vmap(f, { in_axes = { axis } })(x) end, ("argument 1 must have axis %d of "
-        .. "examples, got shape"):format(axis):gsub("%-", "%%-"))
+      local told = ("argument 1 must have axis %d of examples, got shape"):format(axis)
+      assert.error_matches(function() pn.vmap(f, { in_axes = { axis } })(x) end, told, 1, true)
     end
     off(pn.vmap(f)(x), x:matmul(weight):tanh():sum(2):detach(), "afterwards", 1e-12)
     local outer = pn.compile(function(a, s) return pn.vmap(function(row) return row * s:item() end)(a) end)
