@@ -51,6 +51,12 @@ describe("a doubt", function()
       assert.same({}, lines(code), code)
     end
     assert.same({ 5 }, lines "-- a\n'b\\\nc'\n--[==[ ]]\n]==] if x:gt(0) then end")
+    -- a text ends at its own quote, behind what is escaped, or with its line
+    for code, want in pairs { ["s = '\\\\' if x:gt(0) then end"] = { 1 }, ["s = 'a\\'b' if x:gt(0) then end"] = { 1 },
+      ["s = '\"' if x:gt(0) then end"] = { 1 }, ["s = 'a\nif x:gt(0) then end"] = { 2 }, ["s = 'a"] = {},
+      ["s = 'a\\"] = {}, ["s = '' if x:gt(0) then end"] = { 1 } } do
+      assert.same(want, lines(code), code)
+    end
   end)
 
   it("is found in none of the examples", function()

@@ -139,6 +139,14 @@ describe("vmap of", function()
     assert.matches("as many examples", message(function(a, b) return a + b end, x, pn.ones{4}))
     assert.matches("axis 1 of examples", message(function(a) return a end, pn.tensor(1)))
     assert.matches("boom", message(function() error "boom" end, x))
+    for _, axis in ipairs { 1.5, "x", true, {} } do
+      assert.error_matches(function() pn.vmap(f, { in_axes = { axis } })(x) end,
+        "vmap: in_axes%[1%] must be an axis or false, got")
+    end
+    for _, axis in ipairs { 0, 3, -3 } do
+      local told = ("argument 1 must have axis %d of examples, got shape"):format(axis)
+      assert.error_matches(function() pn.vmap(f, { in_axes = { axis } })(x) end, told, 1, true)
+    end
     off(pn.vmap(f)(x), x:matmul(weight):tanh():sum(2):detach(), "afterwards", 1e-12)
     local outer = pn.compile(function(a, s) return pn.vmap(function(row) return row * s:item() end)(a) end)
     assert.has_error(function() outer(x, pn.tensor(2)) end)

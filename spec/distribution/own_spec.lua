@@ -348,7 +348,9 @@ describe("a bijector of a script", function()
     local product = dist.bijector.custom { name = "product", domain = "positive", codomain = "positive",
       event_ndim = 1,
       forward = function(_, x) return x:cumprod(-1) end,
-      inverse = function(_, v) return pn.concatenate({ v:slice(-1, 1, 1), v:slice(-1, 2, 2) / v:slice(-1, 1, 1) }, -1) end,
+      inverse = function(_, v)
+        return pn.stack({ v:select(-1, 1), v:select(-1, 2) / v:select(-1, 1) }, -1)
+      end,
       log_det = function(_, x) return x:select(-1, 1):log() end }
     local three = dist.bijector.chain { shift_map(1, { 2, 3 }), dist.bijector.exp(), product() }
     local first = y:select(-1, 1) * 2 + 1

@@ -136,3 +136,42 @@ describe("beside estimators", function()
     assert.is_true(second:min():item() == 0 and second:max():item() == 3)
   end)
 end)
+
+describe("the trend of losses at its bounds", function()
+  -- n losses, each what f(k) gives of its number from 1 on.
+  local function list(n, f)
+    local out = {}
+    for k = 1, n do out[k] = f(k) end
+    return out
+  end
+
+  it("is a rise of a nat or more, and of five standard errors, in the third quarter", function()
+    local function rise(by, noise) -- from steps 65 to 80 to 81 to 96, of 128
+      return trend.rise(list(128, function(k) return (k <= 80 and by or 0) + (k % 2 == 0 and noise or -noise) end), 1)
+    end
+    assert.equal(1, rise(1, 0))
+    assert.equal(0, rise(1 - 2 ^ -30, 0))
+    assert.equal(0, trend.rise(list(79, function(k) return -9 * k end), 1))
+    near(trend.rise(list(80, function(k) return -9 * k end), 1), 90, 1e-9)
+    -- the variance of a mean of 16 is noise^2 / 15: five errors of the difference are 5 noise sqrt(2 / 15)
+    near(rise(2, 1.09), 2, 1e-9)
+    assert.equal(0, rise(2, 1.1))
+  end)
+
+  it("is a fall of a nat or more, and of five deviations of the best tenth", function()
+    local function fall(by, noise, later) -- tenths of 10, the first as good as the second, the last worse
+      return trend.fall(list(100, function(k)
+        local side = k % 2 == 0 and 1 or -1
+        return k <= 10 and noise * side or k <= 20 and (later or noise) * side or k <= 90 and 100 or by
+      end))
+    end
+    assert.equal(1, fall(1, 0))
+    assert.equal(0, fall(1 - 2 ^ -30, 0))
+    assert.equal(5 * 1.4826, fall(5 * 1.4826, 1))
+    assert.equal(0, fall(5 * 1.4826 - 2 ^ -30, 1))
+    assert.equal(3, fall(3, 0, 9)) -- of two that are as good the first
+    assert.equal(math.huge, fall(0 / 0, 0))
+    assert.equal(0, trend.fall(list(49, function(k) return k end)))
+    assert.equal(45, trend.fall(list(50, function(k) return k end)))
+  end)
+end)

@@ -40,6 +40,22 @@ end)
 describe("a model", function()
   before_each(function() pn.seed(7) end)
 
+  it("is shown by its place, and gets its arguments, nils and all", function()
+    assert.matches("^model of .*model_spec.lua:%d+$", tostring(coin))
+    local n
+    local counted = pn.model(function(m, ...)
+      n = select("#", ...)
+      m:sample("x", dist.normal(0, 1))
+    end)
+    for want, data in pairs { [0] = {}, [1] = { 7 }, [3] = { nil, 5, false } } do
+      model.run(counted, model.packed(data), {})
+      assert.equal(want, n)
+    end
+    local message = message_of(function() pn.model(function() error("enough", 0) end):log_density {} end)
+    assert.is_nil(message:find("penumbra/infer", 1, true))
+    assert.matches("enough$", message)
+  end)
+
   it("has the log density of its sites", function()
     local want = dist.beta(2, 3):log_prob(0.4):item() + dist.binomial(10, 0.4):log_prob(6):item()
     near(coin:log_density({ p = 0.4 }, 6, 10), want)
@@ -191,11 +207,15 @@ describe("a model", function()
     local names = {}
     for k, entry in ipairs(m:named_parameters()) do names[k] = entry[1] end
     assert.same({ "s", "net.weight", "net.bias" }, names)
+    assert.same(names, m:parameters().names)
     local state = m:state()
     m:parameters()[1]:set(pn.tensor(5))
     m:load_state(state)
     near(m:param "s", 2)
     assert.matches("load_state: .*'s' is missing", message_of(m.load_state, m, {}))
+    assert.matches("load_state: state must be a table", message_of(m.load_state, m, 3))
+    state.s = pn.ones { 2 }
+    assert.matches("load_state: 's' must have shape %[%], got %[2%]", message_of(m.load_state, m, state))
   end)
 end)
 

@@ -1,6 +1,7 @@
 -- Objectives against sums written out by hand.
 local pn = require "penumbra"
-local infer = pn.infer
+local dist, infer = pn.dist, pn.infer
+local objective = require "penumbra.infer.objective"
 
 local function near(got, want)
   assert(math.abs(got - want) < 1e-12 * math.max(1, math.abs(want)), ("got %.15g, want %.15g"):format(got, want))
@@ -113,5 +114,156 @@ describe("bounds of log-weights", function()
     assert.is_true(infer.iwae(log_w):item() >= infer.elbo(log_w, log_w * 0):item())
     local dead = pn.tensor { { 0.0 }, { -math.huge } }
     near(infer.iwae(dead):item(), -math.log(2))
+  end)
+end)
+
+describe("the bound that pn.svi follows", function()
+  it("counts each term as its plates say, also those that draws do not reach, side by side or one by one", function()
+    local u, y = pn.tensor { 0.5, -1, 2, 0.3 }, pn.tensor { 1, 0.2, -0.7, 1.4 }
+    local rows = pn.tensor({ 2, 0 }, { dtype = "int64" })
+    local pair = pn.model(function(m)
+      local z = m:sample("z", dist.normal(0.5, 2))
+      m:plate("rows", 4, { batch_size = 2 }, function(i)
+        local x = m:sample("x", dist.normal(z, 1))
+        m:observe("u", dist.normal(0, 1.5), u:take(1, i))
+        m:observe("y", dist.normal(x, 0.5), y:take(1, i))
+        m:factor("each", i:to "float64")
+      end)
+      m:factor("once", 0.25)
+    end)
+    local loc = pn.tensor { 0.1, 0.2, 0.3, 0.4 }
+    for _, kind in ipairs { "normal", "detached" } do -- the second has no path, and its score beside the bound
+      local guide = pn.model(function(m)
+        local a, s = m:param("a", 0.3), m:param("s", 0.8)
+        m:sample("z", dist.normal(a, s))
+        m:plate("rows", 4, { batch_size = 2 }, function(i) m:sample("x", dist.normal(loc:take(1, i), s)) end)
+      end)
+      for _, case in ipairs { { false, 3 }, { true, 3 }, { false, 1 }, { true, 1 } } do
+        local vectorised, n = table.unpack(case)
+        local fit = pn.svi(pair, guide, { steps = 0, draws = n, vectorised = vectorised,
+          divergence = kind == "detached" and "monte_carlo" or nil })
+        fit.how.guide.detached = kind == "detached"
+        pn.seed(2)
+        local run = objective.run_pair
+        objective.run_pair = function(self, how) return run(self, how, { rows = rows }) end
+        local loss = objective.negative_elbo(fit, fit.how)
+        objective.run_pair = run
+        local a, s = table.unpack(guide:parameters())
+        local slopes = pn.grad(loss, { a, s })
+        pn.seed(2)
+        local costs, scores = {}, {}
+        local function draw(d) return kind == "detached" and d:sample() or d:rsample() end
+        local qx = dist.normal(loc:take(1, rows), s)
+        local z, x = dist.normal(a, s), qx
+        if vectorised then z, x = draw(z:expand { n, 1 }), draw(x:expand { n, 2 }) end
+        for k = 1, n do
+          local zk, xk = vectorised and z[k][1] or draw(z), vectorised and x[k] or draw(x)
+          local score = dist.normal(a, s):log_prob(zk) + qx:log_prob(xk):sum() * 2
+          local closed = kind == "normal" and dist.kl(dist.normal(a, s), dist.normal(0.5, 2))
+            + dist.kl(qx, dist.normal(zk, 1)):sum() * 2
+          local log_p = dist.normal(0, 1.5):log_prob(u:take(1, rows)):sum() * 2
+            + dist.normal(xk, 0.5):log_prob(y:take(1, rows)):sum() * 2 + (2 + 0) * 2 + 0.25
+          costs[k] = closed and closed - log_p or score - log_p - dist.normal(0.5, 2):log_prob(zk)
+            - dist.normal(zk, 1):log_prob(xk):sum() * 2
+          scores[k] = score
+        end
+        local cost, score = pn.stack(costs, 1), pn.stack(scores, 1)
+        local want = cost:mean()
+        near(loss:item(), want:item())
+        if kind == "detached" then
+          local signal = cost:detach()
+          signal = n > 1 and (signal - signal:mean()) * (n / (n - 1)) or signal
+          want = want + (score * signal):mean()
+        end
+        for k, slope in ipairs(pn.grad(want, { a, s })) do near(slopes[k]:item(), slope:item()) end
+      end
+    end
+  end)
+
+  it("is a sum for each row of the outermost plate that holds all, or one sum", function()
+    local y = pn.randn { 4, 3 }
+    local taken = { rows = pn.tensor({ 2, 0 }, { dtype = "int64" }), cells = pn.tensor({ 1, 3 }, { dtype = "int64" }) }
+    local part = y:take(1, taken.cells):take(2, taken.rows)
+    for _, outside in ipairs { false, true } do
+      local function body(m, f)
+        local law = dist.normal(m:param("t", 0.3), 1)
+        if outside then return f(m:sample("z", law), m) end
+        m:plate("rows", 3, { batch_size = 2 }, function(i) f(m:sample("z", law), m, i) end)
+      end
+      local function cells(z, m, i)
+        if outside then
+          m:plate("rows", 3, { batch_size = 2 }, function(k)
+            m:observe("y", dist.normal(z, 1), y:take(1, taken.cells):take(2, k):sum(1))
+          end)
+          return
+        end
+        m:plate("cells", 4, { batch_size = 2 }, function(k)
+          m:observe("y", dist.normal(z, 1), y:take(1, k):take(2, i))
+        end)
+      end
+      for _, particles in ipairs { false, 3 } do
+        local fit = pn.svi(pn.model(function(m) body(m, cells) end), pn.model(function(m) body(m, function() end) end),
+          { steps = 0, draws = 3, vectorised = particles and true or false, estimator = "score_function" })
+        local run, z = objective.run_pair, nil
+        objective.run_pair = function(self, how)
+          local g, m = run(self, how, taken)
+          z = g.sites.z.value
+          return g, m
+        end
+        local terms = objective.densities(fit, fit.how)
+        objective.run_pair = run
+        local function log_normal(x, loc) return (x - loc):square() * -0.5 - 0.5 * math.log(2 * math.pi) end
+        local own = log_normal(z, 0.3)
+        local want = outside and own + log_normal(part:sum(1), z):sum({ -1 }, particles and true or false) * 1.5
+          or own + log_normal(part, z):sum({ -2 }, particles and true or false) * 2
+        local shape = outside and { 1 } or { 2 }
+        if particles then table.insert(shape, 1, particles) end
+        assert.same({ shape, shape }, { terms.log_p:shape(), terms.log_q:shape() })
+        near((terms.log_p - want:reshape(shape)):abs():max():item(), 0)
+        near((terms.log_q - own:reshape(shape)):abs():max():item(), 0)
+      end
+    end
+  end)
+
+  it("through draws is that of pn.infer's estimators on the same draws, some of weight 0", function()
+    -- z_i ~ N(t, 1) where z_i > low_i, y_i ~ N(z_i, 1); the last datum has weights of 0 alone
+    local y = pn.tensor { 1.5, -0.5, 0.2 }
+    local function alive(z, low) return pn.where(z:gt(low), pn.tensor(0), pn.tensor(-math.huge)) end
+    local function check(name, low, vectorised)
+      local pair = pn.model(function(m)
+        local t = m:param("t", 0.2)
+        m:plate("rows", 3, function()
+          local z = m:sample("z", dist.normal(t, 1))
+          m:factor("alive", alive(z, low))
+          m:observe("y", dist.normal(z, 1), y)
+        end)
+      end)
+      local guide = pn.model(function(m)
+        local a, s = m:param("a", 0.3), m:param("s", 0.8)
+        m:plate("rows", 3, function() m:sample("z", dist.normal(a, s)) end)
+      end)
+      local fit = pn.svi(pair, guide, { steps = 0, draws = 4, vectorised = vectorised, estimator = name })
+      local a, s = table.unpack(guide:parameters())
+      local t = pair:parameters()[1]
+      pn.seed(4)
+      local bound = objective.estimate(fit, fit.how)
+      local slopes = pn.grad(bound, { a, s, t })
+      pn.seed(4)
+      local rows = {}
+      for k = 1, 4 do rows[k] = not vectorised and dist.normal(a, s):expand({ 3 }):rsample() or nil end
+      local z = vectorised and dist.normal(a, s):expand({ 4, 3 }):rsample() or pn.stack(rows, 1)
+      local log_p = dist.normal(t, 1):log_prob(z) + dist.normal(z, 1):log_prob(y) + alive(z, low)
+      local want = pn.infer[name](log_p, dist.normal(a, s):log_prob(z), z)
+      assert.is_true(bound:item() == want:item() or math.abs(bound:item() - want:item()) < 1e-12)
+      for k, slope in ipairs(pn.grad(want, { a, s, t })) do
+        near(slopes[k]:item(), slope:item())
+        assert.is_true(math.abs(slope:item()) > 1e-3)
+      end
+    end
+    for _, vectorised in ipairs { false, true } do
+      check("sticking_the_landing", pn.full({ 3 }, -100), vectorised)
+      check("dreg", pn.tensor { 0, -100, 0.4 }, vectorised)
+      check("dreg", pn.tensor { 0, -100, 100 }, vectorised)
+    end
   end)
 end)

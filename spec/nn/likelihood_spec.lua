@@ -79,6 +79,34 @@ end
 describe("the rows of likelihoods", function()
   before_each(function() pn.seed(3) end)
 
+  it("has the probabilities of its law, and outputs for a mean", function()
+    pn.seed(3)
+    local told = { 0, 0 }
+    each(function(l)
+      local row, f = l.row, outputs(l)
+      if row.probabilities then
+        told[1] = told[1] + 1
+        local p = row.probabilities(f, l.parameters)
+        for k = 0, l.vector and l.width - 1 or 1 do
+          local label = pn.full({ N }, k, { dtype = l.vector and "int64" or nil })
+          local want = l:law(f):log_prob(label):exp()
+          assert(gap(l.vector and p:select(-1, k + 1) or k == 1 and p or 1 - p, want) < 1e-12, tostring(l))
+        end
+      end
+      if row.output and not l.vector then
+        told[2] = told[2] + 1
+        local mean = pn.rand { N } * 0.8 + 0.1
+        assert(gap(l:law(row.output(mean)):mean(), mean) < 1e-12, tostring(l))
+        if row.targets == "binary" then -- at the bounds a thousandth from them
+          assert(gap(l:law(row.output(pn.tensor { 0, 1 })):mean(), pn.tensor { 1e-3, 0.999 }) < 1e-12, tostring(l))
+        elseif row.targets == "count" then
+          assert(gap(l:law(row.output(pn.tensor { 0, 4 })):mean(), pn.tensor { 1e-3, 4 }) < 1e-12, tostring(l))
+        end
+      end
+    end)
+    assert.is_true(told[1] >= 4 and told[2] >= 4)
+  end)
+
   it("have a case each, and no case lacks its row", function()
     for _, name in ipairs(likelihood.names) do assert.is_table(cases[name], name) end
     for name in pairs(cases) do assert.is_function(likelihood[name], name) end

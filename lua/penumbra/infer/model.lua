@@ -41,7 +41,6 @@
 local core = require "penumbra.core"
 local enumeration = require "penumbra.infer.enumeration"
 local form = require "penumbra.form"
-local options = require "penumbra.options"
 local recorder = require "penumbra.infer.recorder"
 local target = require "penumbra.infer.target"
 local trace = require "penumbra.infer.trace"
@@ -147,7 +146,7 @@ function methods:log_density(values, ...)
       return enumeration.first_value(site.dist)
     elseif not value then
       lacking = site.name
-      error(lacking, 0)
+      error()
     end
     return value
   end
@@ -211,7 +210,6 @@ end
 
 --- Sets the parameters from what state() gave. Names must agree; nothing changes if they do not.
 function methods:load_state(state)
-  options.argument("load_state", "state", state, "table")
   local entries, fields = self:named_parameters(), {}
   for _, entry in ipairs(entries) do
     fields[entry[1]] = form.tensor { like = entry[2] }
