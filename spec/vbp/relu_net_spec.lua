@@ -194,6 +194,19 @@ describe("the variational ReLU network", function()
         1, true)
     end
     three:observe(x:slice(1, 1, 2), pn.tensor({ 0, 2 }, { dtype = "int64" }))
+    -- classes are zeros and ones, whole numbers are numbers
+    local classes = pn.tensor({ 0, 1, 1 }, { dtype = "int64" })
+    for _, case in ipairs { { 2, classes, pn.eye(2):take(1, classes) }, { 1, classes, classes:to "float64" } } do
+      local means = {}
+      for k = 2, 3 do
+        local net = pn.vbp.relu_net { sizes = { 3, 2, case[1] }, seed = 4 }
+        net:observe(x:slice(1, 1, 3), case[k])
+        means[k] = net:moments(x):totable()
+      end
+      assert.same(means[2], means[3])
+    end
+    assert.error_matches(function() m:observe(3, y) end, "observe: x must be a tensor, got 3")
+    assert.error_matches(function() m:observe(x, 3) end, "observe: y must be a tensor, got 3")
     -- a precision that cannot be factorised
     for _, what in ipairs { "observe", "fit" } do
       local huge = x:slice(2, 1, 1):broadcast_to { 90, 3 } * 1e12
