@@ -303,7 +303,8 @@ describe("acquisitions", function()
     chooses(active.top(active.entropy(p), 3), "entropy")
     local function predict() return probits end
     for kind, link in pairs { renormalised = "softmax", binary = "probit" } do
-      chooses(active.top(active.entropy(probits, { kind = kind }), 3), "entropy", {}, { predict = predict, link = link })
+      chooses(active.top(active.entropy(probits, { kind = kind }), 3), "entropy", {}, { predict = predict,
+        link = link })
     end
     chooses(active.top(active.entropy(probits, { kind = "raw" }), 3), "entropy", { kind = "raw" },
       { predict = predict, link = "probit" })

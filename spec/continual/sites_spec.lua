@@ -434,7 +434,8 @@ describe("gaussian_update", function()
     assert.matches("places from 0 to 2, got 3", message_of(continual.gaussian_update, s, p, q, { kept = { 3 } }))
     assert.matches("once, got 1 twice", message_of(continual.gaussian_update, s, p, q, { kept = { 1, 1 } }))
     assert.matches("floor must be above 0", message_of(continual.gaussian_update, s, p, q, { floor = 0 }))
-    assert.matches("floor must be above 0 and at most 1", message_of(continual.gaussian_update, s, p, q, { floor = 1.01 }))
+    assert.matches("floor must be above 0 and at most 1", message_of(continual.gaussian_update, s, p, q,
+      { floor = 1.01 }))
     close(q.precision, continual.gaussian_update(s, q, q, { floor = 1.0 }).precision, 0)
   end)
 

@@ -433,7 +433,8 @@ describe("a learner", function()
     for _, name in ipairs { "prior_precision", "noise_precision", "lr" } do
       for _, v in ipairs { 0.0, math.huge } do refuses(name .. " must be a positive number", { [name] = v }) end
     end
-    for _, o in ipairs { { spread = -1e-9 }, { spread = math.huge }, { log_variance = 100.0 }, { log_variance = -100 } } do
+    for _, o in ipairs { { spread = -1e-9 }, { spread = math.huge }, { log_variance = 100.0 },
+      { log_variance = -100 } } do
       refuses("log_variance and spread must be finite, spread not negative", o)
     end
     make { spread = 0.0, log_variance = -99 }
@@ -443,10 +444,12 @@ describe("a learner", function()
     refuses("draws.predict must be a whole number from 1 on, got 0", { draws = { predict = 0 } })
     local learner = make {}
     for _, name in ipairs { "predict", "generate", "classes", "become_prior", "parameters" } do
-      assert.error_matches(function() learner[name]({}, inputs) end, name .. ": needs a learner, as in m:" .. name, 1, true)
+      assert.error_matches(function() learner[name]({}, inputs) end, name .. ": needs a learner, as in m:" .. name, 1,
+        true)
     end
     assert.error_matches(function() make { method = "map" }:become_prior() end, "become_prior: needs a method with")
-    assert.error_matches(function() make { prior = "log_uniform" }:become_prior() end, "become_prior: needs a method with")
+    assert.error_matches(function() make { prior = "log_uniform" }:become_prior() end,
+      "become_prior: needs a method with")
     for _, bad in ipairs { inputs[1], inputs:to "float32", inputs:to "int64" } do
       assert.error_matches(function() make {}:predict(bad) end, "predict: x must be float64 with data along its first")
     end

@@ -184,13 +184,15 @@ describe("the variational ReLU network", function()
     assert.error_matches(function() m:observe(x / 0, y) end, "observe: x must be finite")
     assert.error_matches(function() m.observe({}, x, y) end, "observe: needs a relu_net, as in m:observe")
     local three = pn.vbp.relu_net { sizes = { 3, 2, 3 }, seed = 4 }
-    for want, labels in pairs { ["y must be labels from 0 to 2"] = { 0, 3 }, ["y must be labels from 0 to 2 "] = { -1, 0 },
+    for want, labels in pairs { ["y must be labels from 0 to 2"] = { 0, 3 }, ["y must be labels from 0 to 2 "] = { -1,
+      0 },
       ["y must be labels int64 [2], or numbers [2, 3], got [3, 3]"] = { 0, 1, 2 } } do
       assert.error_matches(function() three:observe(x:slice(1, 1, 2), pn.tensor(labels, { dtype = "int64" })) end,
         want:gsub(" $", ""), 1, true)
     end
     for _, wrong in ipairs { pn.ones { 2 }, pn.ones { 2, 2 }, pn.ones { 2, 3, 1 }, pn.ones { 3, 3 } } do
-      assert.error_matches(function() three:observe(x:slice(1, 1, 2), wrong) end, "y must be labels int64 [2], or numbers",
+      assert.error_matches(function() three:observe(x:slice(1, 1, 2), wrong) end,
+        "y must be labels int64 [2], or numbers",
         1, true)
     end
     three:observe(x:slice(1, 1, 2), pn.tensor({ 0, 2 }, { dtype = "int64" }))
