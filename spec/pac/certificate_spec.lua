@@ -232,6 +232,7 @@ describe("data that were seen before", function()
     for _, key in ipairs(keys(b)) do want = want + (seen[key] and 1 or 0) end
     assert.is_true(want > 100 and want < 200)
     assert.equal(want, common(a, b))
+    assert.equal(5000, common(a, { a[1], a[2] }))
     -- the same numbers in another order, or of another shape, are others
     local x, y = pn.tensor { { 1, 2 } }, pn.tensor({ 3 }, { dtype = "int64" })
     assert.same({ 1, 0, 0, 0 }, { common({ x, y }, { x, y }), common({ x, y }, { x:flip(2), y }),
