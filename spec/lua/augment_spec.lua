@@ -85,6 +85,8 @@ describe("pictures", function()
     same(drawn { shift = 2.5, flip = true }, pn.where(turned, pn.data.shift(many, of(down, 2.5), of(right,
       2.5)):flip(-1),
       pn.data.shift(many, of(down, 2.5), of(right, 2.5))), 1e-12)
+    same(drawn({ shift = 1, rotate = 9 }):select(2, 2), pn.data.augment(many:select(2, 2), { shift = 1, rotate = 9,
+      generator = pn.generator(4) }), 1e-12) -- with channels and without
     same(pn.data.rotate(many, 180), many:flip(-1):flip(-2), 1e-12) -- of any shape
     same(pn.data.shift(many, -1, 2):slice(3, 1, 3):slice(4, 3, 7), many:slice(3, 2, 4):slice(4, 1, 5), 1e-12)
   end)
