@@ -122,7 +122,8 @@ describe("the section that treats a name", function()
     return found and found.title
   end
 
-  it("speaks of it most: a title counts five times, the head of a table's row twenty, the first of equals wins", function()
+  it("speaks of it most: a title counts five times, the head of a table's row twenty, the first of equals wins",
+    function()
     local name = "pn.nn.early_stop"
     local function times(n) return ("nn.early_stop, "):rep(n) end
     assert.equal("B", about(name, { "A", times(2) }, { "B", "as pn.nn.early_stop(nn.early_stop), " .. times(1) }))
@@ -136,7 +137,8 @@ describe("the section that treats a name", function()
   end)
 
   it("is found by any part of a longer name", function()
-    for text, is in pairs { ["x.y.z"] = true, ["w.x.y.z"] = true, ["x.y.z.w"] = true, ["v.w.x.y.z"] = false, ["x.y"] = false,
+    for text, is in pairs { ["x.y.z"] = true, ["w.x.y.z"] = true, ["x.y.z.w"] = true, ["v.w.x.y.z"] = false,
+      ["x.y"] = false,
       ["y.z"] = false, ["x.yz"] = false, ["x.y.zz"] = false } do -- four parts are looked at
       assert.equal(is and "A" or nil, about("pn.x.y.z", { "A", text }), text)
     end

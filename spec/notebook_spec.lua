@@ -47,6 +47,24 @@ describe("a notebook", function()
     assert.matches("^Penumbra .*, Lua 5", info.banner)
   end)
 
+  it("tells an interruption from an error, whatever came of the cell", function()
+    local n, published = fresh()
+    local call = n.kernel.call
+    local function names(interrupted)
+      n.kernel.call = interrupted and function(f, ...) return true, pcall(f, ...) end or call
+      local list = {}
+      for _, code in ipairs { "error 'x'", "1 + 1" } do
+        local reply = run(n, code)
+        list[#list + 1] = reply.ename or reply.status
+      end
+      return list
+    end
+    assert.same({ "Error", "ok" }, names(false))
+    assert.same({ "Interrupted", "Interrupted" }, names(true))
+    assert.equal("interrupted", of(published, "error")[3].evalue)
+    assert.same({ "Error", "ok" }, names(false))
+  end)
+
   it("numbers cells that are stored, and tells what they came to", function()
     local n, published = fresh()
     local reply = run(n, "x = 2\nreturn x + 1")

@@ -215,7 +215,8 @@ describe("what is near, by definition,", function()
       for wrong = 1, math.min(5, letters) do
         local name, other = ("a"):rep(letters), ("z"):rep(wrong) .. ("a"):rep(letters - wrong)
         assert.equal(wrong <= limit and other or nil, options.nearest(name, { other }), other)
-        assert.equal(wrong <= limit and (", did you mean '%s'?"):format(other) or "", options.suggestion(name, { other }))
+        assert.equal(wrong <= limit and (", did you mean '%s'?"):format(other) or "", options.suggestion(name,
+          { other }))
       end
     end
     assert.equal("abcdefghi", options.nearest("abc", { "abcdefghi" })) -- begins so

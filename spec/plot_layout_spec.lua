@@ -384,3 +384,50 @@ describe("lines of equal height", function()
     end
   end)
 end)
+
+describe("a figure", function()
+  local refuses = require("spec.helper").refuses
+  local function panel(o)
+    o = o or {}
+    o[1] = plot.line({ 1, 2 }, { 3, 4 }, { label = "a" })
+    return plot.panel(o)
+  end
+  local function size_of(content, o, kind)
+    local w, h = plot.script("a." .. (kind or "svg"), kind or "svg", content, o):match "size ([%d.]+)i?n?,([%d.]+)"
+    return { tonumber(w), tonumber(h) }
+  end
+
+  it("is as large as its format asks for, or as it is told", function()
+    assert.same({ 680, 430 }, size_of(panel()))
+    assert.same({ 1360, 860 }, size_of(panel(), nil, "png"))
+    local inches = size_of(panel(), nil, "pdf")
+    assert.near(680 / 72, inches[1], 1e-3)
+    assert.near(430 / 72, inches[2], 1e-3)
+    for _, size in ipairs { { 50, 10000 }, { 10000, 50 } } do
+      assert.same(size, size_of(panel(), { size = size }))
+    end
+    for _, size in ipairs { { 49.9, 60 }, { 60, 49.9 }, { 10001, 60 }, { 60, 10001 }, { 60 }, { "60", 60 }, {} } do
+      refuses("plot.save: size must be {width, height}, each from 50 to 10000", size_of, panel(), { size = size })
+    end
+  end)
+
+  it("is refused where it is none, by the word that is wrong", function()
+    refuses("plot.save: needs a panel or a list of panels", size_of, 3)
+    refuses("plot.save: needs at least one mark such as plot.line(x, y), or panels", size_of, {})
+    refuses("plot.save: item 2 must be a plot.panel", size_of, { panel(), plot.line({ 1 }, { 2 }) })
+    refuses("plot.save: unknown option 'colums', did you mean 'columns'", size_of, { panel(), panel(), colums = 1 })
+    for _, columns in ipairs { 0, 1.5, -1 } do
+      refuses("columns", size_of, { panel(), panel() }, { columns = columns })
+    end
+    refuses("plot.script: kind must be 'svg', 'png' or 'pdf', got 'gif'", size_of, panel(), nil, "gif")
+    refuses("plot.save: path must be a string, got a number", plot.save, 3, panel())
+    refuses("plot.save: path must end in .svg, .png or .pdf, got 'a.gif'", plot.save, "a.gif", panel())
+    refuses("plot.save: path must end in .svg, .png or .pdf, got 'svg'", plot.save, "svg", panel())
+    refuses("plot.save: path must not contain control characters", plot.save, "a\n.svg", panel())
+    refuses("plot.panel: needs a table of marks", plot.panel, 3)
+    local quote = require("penumbra.plot.gnuplot").quote
+    for given, told in pairs { ["/t/a.svg"] = "/t/a.svg", ["|a.svg"] = "./|a.svg", ["a.svg"] = "./a.svg" } do
+      assert.matches("set output " .. quote(told), plot.script(given, "svg", panel()), 1, true)
+    end
+  end)
+end)

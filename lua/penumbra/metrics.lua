@@ -452,11 +452,12 @@ function metrics.wasserstein(x, y, given)
   local function one(t)
     return t and single and t:unsqueeze(1) or t
   end
+  local given_x, given_y = x, y
   x, y = one(x), one(y)
   local fits = x:ndim() == 3 and y:ndim() == 3 and x:size(1) == y:size(1) and x:size(3) == y:size(3)
   if not fits or x:size(2) * y:size(2) == 0 then
     core.error(("wasserstein: x and y must be [N, D] and [M, D], or [B, N, D] and [B, M, D], of at least one point, " ..
-      "got %s and %s"):format(shape_text(x), shape_text(y)))
+      "got %s and %s"):format(shape_text(given_x), shape_text(given_y)))
   end
   local batch, n, m = x:size(1), x:size(2), y:size(2)
   local cost = one(o.cost) or distances(x, y)

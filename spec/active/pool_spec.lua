@@ -272,6 +272,12 @@ describe("a pool", function()
   it("refuses options by name, and models that cannot do what is asked", function()
     assert.matches("must be one of 'bald', 'batch_bald', .*got 'entropi', did you mean 'entropy'",
       message_of(index_pool, p, { acquisition = "entropi" }))
+    assert.matches("^pool: every must be a whole number from 1 on, got 0",
+      message_of(index_pool, p, { acquisition = { "thinned", every = 0 } }))
+    for _, name in ipairs { "thinned", "entropy", "bald" } do
+      assert.matches("^pool: kind must be one of 'renormalised', 'binary', 'raw', got 'row', did you mean 'raw'",
+        message_of(index_pool, p, { acquisition = { name, kind = "row" } }))
+    end
     assert.matches("^pool: unknown option 'evry', did you mean 'every'",
       message_of(index_pool, p, { acquisition = { "thinned", evry = 3 } }))
     assert.matches("^pool: model must be of pn.active.network", message_of(active.pool, { x = data, model = {} }))

@@ -303,7 +303,8 @@ describe("acquisitions", function()
     chooses(active.top(active.entropy(p), 3), "entropy")
     local function predict() return probits end
     for kind, link in pairs { renormalised = "softmax", binary = "probit" } do
-      chooses(active.top(active.entropy(probits, { kind = kind }), 3), "entropy", {}, { predict = predict, link = link })
+      chooses(active.top(active.entropy(probits, { kind = kind }), 3), "entropy", {}, { predict = predict,
+        link = link })
     end
     chooses(active.top(active.entropy(probits, { kind = "raw" }), 3), "entropy", { kind = "raw" },
       { predict = predict, link = "probit" })
@@ -384,11 +385,27 @@ describe("scores", function()
     assert.matches("top: scores must be %[N%], got %[1, 2%]", message_of(active.top, pn.ones { 1, 2 }, 1))
     assert.same({ {}, "int64" }, { active.top(pn.ones { 3 }, 0):totable(), active.top(pn.ones { 3 }, 0):dtype() })
     assert.same({}, active.top(pn.zeros { 0 }, 3):totable())
+    assert.matches("top: scores must be numbers, got NaN", message_of(active.top, pn.tensor { 0 / 0 }, 1))
     -- nodes enough: the rule's error has vanished, and eight are the least
     local m, v = pn.tensor { 0.3 }, pn.tensor { 1.7 }
     near(active.bald_moments(m, v):item(), active.bald_moments(m, v, { points = 64 }):item(), 1e-10, "points")
     assert.truthy(active.bald_moments(m, v, { points = 8 }):item() >= 0)
     assert.matches("points must be a whole number from 8 on", message_of(active.bald_moments, m, v, { points = 7 }))
+  end)
+
+  it("in closed form are Houlsby's formula beside the entropy of the mean", function()
+    local c = math.pi * math.log(2) / 2
+    local function binary(p) return -p * math.log(p) - (1 - p) * math.log(1 - p) end
+    for _, case in ipairs { { 0.4, 1.3 }, { -0.8, 0.2 } } do
+      local m, v = case[1], case[2]
+      local p = pn.tensor(m / math.sqrt(1 + v)):ndtr():item()
+      near(binary(p) - math.exp(-m * m / (2 * (v + c))) * math.sqrt(c / (v + c)) * math.log(2),
+        active.bald_moments(pn.tensor { m }, pn.tensor { v }, { method = "closed" }):item(), 1e-14)
+    end
+    local m, v = pn.tensor { { 0.4, -1, 0.2 } }, pn.tensor { { 1.3, 0.2, 2 } } -- 100 draws, unless it is said
+    local function drawn(n) return active.bald_moments(m, v, { link = "softmax", draws = n,
+      generator = pn.generator(1) }) end
+    assert.equal(drawn(100):item(), drawn(nil):item())
   end)
 
   it("by drawn outputs are those of the same draws by hand", function()

@@ -434,6 +434,76 @@ describe("gaussian_update", function()
     assert.matches("places from 0 to 2, got 3", message_of(continual.gaussian_update, s, p, q, { kept = { 3 } }))
     assert.matches("once, got 1 twice", message_of(continual.gaussian_update, s, p, q, { kept = { 1, 1 } }))
     assert.matches("floor must be above 0", message_of(continual.gaussian_update, s, p, q, { floor = 0 }))
+    assert.matches("floor must be above 0 and at most 1", message_of(continual.gaussian_update, s, p, q,
+      { floor = 1.01 }))
+    close(q.precision, continual.gaussian_update(s, q, q, { floor = 1.0 }).precision, 0)
+  end)
+
+  it("is the sum over what has left, or the posterior less what stays, weight by weight", function()
+    local diagonal, g = dist.natural.diagonal, pn.generator(3)
+    local function draws(...) return pn.randn({ ... }, { generator = g }) end
+    local s = diagonal(draws(4, 3), pn.rand({ 4, 3 }, { generator = g }) + 0.1)
+    local p, q = diagonal(draws(3), pn.tensor { 1, 2, 3 }), diagonal(draws(3), pn.tensor { 5, 6, 7 })
+    local kept, others = pn.tensor({ 2, 0 }, { dtype = "int64" }), pn.tensor({ 1, 3 }, { dtype = "int64" })
+    for _, case in ipairs { { 2, "multiply" }, { 3, "divide" }, { nil, "divide" }, { 9, "multiply", "multiply" },
+      { 0, "divide", "divide" } } do
+      local r, report = continual.gaussian_update(s, p, q, { kept = kept, num_new = case[1], method = case[3] })
+      assert.same({ method = case[2], clipped = 0 }, report)
+      for _, name in ipairs { "precision_mean", "precision" } do
+        close(case[2] == "multiply" and p[name] + s[name]:take(1, others):sum(1) or q[name]
+          - s[name]:take(1, kept):sum(1), r[name], 1e-14)
+      end
+    end
+    for sign, way in pairs { sum = 1, printed = -1 } do
+      local c = continual.correct_bias(s, p, q, { sign = sign })
+      for _, name in ipairs { "precision_mean", "precision" } do
+        close(s[name] + way * (q[name] - p[name] - s[name]:sum(1)) / 4, c[name], 1e-14)
+      end
+    end
+    -- what the sites say of themselves under q, and all of them as a bound
+    local terms = { expected_log_likelihood = draws(4), log_likelihood_at_mean = draws(4) }
+    local mean, variance = q.precision_mean / q.precision, q.precision:reciprocal()
+    local at_mean = (s.precision_mean * mean - s.precision * mean:square() / 2):sum(2)
+    local spread = (s.precision * variance):sum(2) / -2
+    local score = terms.expected_log_likelihood - at_mean - spread
+    close(score, continual.scores(s, q, terms), 1e-14)
+    close(score:abs(), continual.scores(s, q, terms, { kind = "absolute" }), 1e-14)
+    close(terms.expected_log_likelihood - terms.log_likelihood_at_mean - spread, continual.scores(s, q, terms,
+      { kind = "centred" }), 1e-14)
+    local product = diagonal(p.precision_mean + s.precision_mean:sum(1), p.precision + s.precision:sum(1))
+    close(product:log_normaliser() - p:log_normaliser() + score:sum(), continual.residual_elbo(s, p, q, terms), 1e-13)
+
+    local function refused(want, f, ...) assert.matches(want, message_of(f, ...), 1, true) end
+    local update, scores = continual.gaussian_update, continual.scores
+    refused("gaussian_update: sites must have one batch axis, of data, got precision of shape [3]", update, p, p, q)
+    refused("gaussian_update: predecessor must be of 3 weights, as the sites are, got precision_mean of shape [2]",
+      update, s, diagonal(draws(2), pn.ones { 2 }), q)
+    refused("gaussian_update: posterior must be of 3 weights", update, s, p, s)
+    refused("gaussian_update: posterior must be of 3 weights", update, s, p, dist.normal(0, 1))
+    refused("gaussian_update: sites must be a normal distribution or a Gaussian factor, got number", update, 3, p, q)
+    refused("gaussian_update: kept must be places of data, got number", update, s, p, q, { kept = 3 })
+    refused("gaussian_update: kept must be places from 0 to 3, got -1", update, s, p, q, { kept = { -1 } })
+    refused("gaussian_update: kept must be places from 0 to 3, got 0.5", update, s, p, q, { kept = { 0.5 } })
+    refused("scores: terms must be the table that sites gives, got number", scores, s, q, 3)
+    refused("scores: terms must have expected_log_likelihood, got none", scores, s, q, {})
+    refused("scores: terms.expected_log_likelihood must have shape [4], a number for each site, got [3]", scores, s, q,
+      { expected_log_likelihood = pn.ones { 3 } })
+    refused("scores: terms.expected_log_likelihood must have shape [4]", scores, s, q, { expected_log_likelihood =
+      pn.ones { 4, 1 } })
+    refused("scores: terms must have log_likelihood_at_mean, got none", scores, s, q, { expected_log_likelihood =
+      draws(4) }, { kind = "centred" })
+    refused("scores: weights must have shape [4]", scores, s, q, terms, { weights = pn.ones { 3 } })
+    refused("top: scores must have one axis, got shape [1, 4]", continual.top, draws(1, 4), 2)
+    refused("top: scores must be numbers, got nan at place 1", continual.top, pn.tensor { 1, 0 / 0 }, 1)
+    refused("k_center: x must have data along its first axis", continual.k_center, pn.ones {}, 1)
+    refused("k_center: x must have data along its first axis", continual.k_center, pn.ones { 0, 2 }, 1)
+    close(q.precision, update(s, p, q, { kept = pn.zeros({ 0 }, { dtype = "int64" }) }).precision, 0)
+    refused("top: M must be a whole number from 0 on, got -1", continual.top, draws(4), -1)
+    refused("k_center: M must be a whole number from 0 on, got -1", continual.k_center, draws(4, 2), -1)
+    assert.equal("divide", select(2, update(s, p, q, { kept = { 0, 1, 2 } })).method) -- of four new ones three stay
+    local cube = draws(4, 2, 2)
+    assert.same(continual.k_center(cube:reshape { 4, 4 }, 3):totable(), continual.k_center(cube, 3):totable())
+    assert.equal(0, continual.k_center(cube, 0):numel())
   end)
 end)
 

@@ -365,6 +365,13 @@ describe("an evidential learner", function()
     no("unknown option", evidential.learner, { network = net(), method = "bedl", drawz = 3 })
     local m = evidential.learner { network = net(3), likelihood = "normal" }
     no("two for each number", m.fit, m, { data = { x, x[{ {}, 1 }] }, epochs = 1 })
+    no("fit: y must be [N, 1]: the network has 3 outputs, two for each number, first all means", m.fit, m,
+      { data = { x, x[{ {}, 1 }] }, epochs = 1 })
+    m = evidential.learner { network = net(4), likelihood = "normal" }
+    for _, wrong in ipairs { x[{ {}, 1 }], x:repeat_interleave(2, 2):slice(2, 1, 3), x:unsqueeze(3) } do
+      no("fit: y must be [N, 2]: the network has 4 outputs, two for each number", m.fit, m, { data = { x, wrong },
+        epochs = 1 })
+    end
     m = evidential.learner { network = net(), method = "bedl" }
     no("y must be labels from 0 to 1", m.fit, m, { data = { x, y + 1 }, epochs = 1 })
     no("probabilities must be draws [S, N, C]", evidential.parts, pn.ones(2, 2))

@@ -54,6 +54,36 @@ describe("the threshold of conflicts", function()
     refuses("conflicts must be matrices of healthy data, [N, M, M] with M at least 2, got [2, 2]",
       fusion.conflict_threshold, c[1])
     refuses("rate and confidence must lie between 0 and 1", fusion.conflict_threshold, c, { rate = 1 })
+    for _, o in ipairs { { rate = 0.0 }, { rate = 0.1, confidence = 0.0 }, { rate = 0.1, confidence = 1.0 } } do
+      refuses("rate and confidence must lie between 0 and 1", fusion.conflict_threshold, c, o)
+    end
+    for _, wrong in ipairs { pn.ones { 4, 1, 1 }, pn.ones { 4, 2, 3 } } do
+      refuses("conflicts must be matrices of healthy data", fusion.conflict_threshold, wrong)
+    end
+    -- so many values lie above it: of n and a new one the share, or by the binomial law, summed term by term
+    local function above(n, o)
+      local u = pn.arange(n) + 1
+      local zero = pn.zeros { n }
+      return n - fusion.conflict_threshold(pn.stack({ pn.stack({ zero, u }, -1), pn.stack({ u, zero }, -1) }, -2), o)
+    end
+    for n, want in pairs { [3] = 0, [4] = 0, [6] = 0, [7] = 1, [10] = 1, [11] = 2, [40] = 9 } do
+      assert.equal(want, above(n, { rate = 0.25 }), n)
+    end
+    for _, case in ipairs { { 60, 0.1, 0.9 }, { 60, 0.1, 0.5 }, { 35, 0.25, 0.99 }, { 29, 0.1, 0.95 } } do
+      local n, rate, confidence = table.unpack(case)
+      local term, sum, most = (1 - rate) ^ n, 0, -1
+      for k = 0, n do
+        sum = sum + term
+        most = sum <= 1 - confidence and k or most
+        term = term * (n - k) / (k + 1) * rate / (1 - rate)
+      end
+      assert.is_true(most >= 0)
+      assert.equal(most, above(n, { rate = rate, confidence = confidence }))
+    end
+    refuses("28 healthy data are too few", above, 28, { rate = 0.1, confidence = 0.95 }) -- 0.9^28 > 0.05
+    local law = dist.normal(pn.zeros { 3 }, 1):independent(1)
+    refuses("resample: log_joint must give a density for each draw, [4], got [4, 3]", fusion.resample, law,
+      function(z) return z end, { draws = 4 })
     refuses("conflicts of healthy data must be finite", fusion.conflict_threshold, c * math.huge, { rate = 0.4 })
   end)
 end)

@@ -326,18 +326,21 @@ describe("masks", function()
       "needs a proper initial state, got diffuse", 1, true))
     local three = pn.smc.linear_system { transition = pn.ones { 3, 1, 1 } / 2, transition_cov = { { 0.19 } },
       emission = { { 1 } }, emission_cov = { { 0.25 } }, initial_mean = { 0 }, initial_cov = { { 1 } } }
-    assert.truthy(wrong({ data = three, batch_shape = { 2 } }):find("data has a batch of 3 where the model has 2", 1, true))
+    assert.truthy(wrong({ data = three, batch_shape = { 2 } }):find("data has a batch of 3 where the model has 2", 1,
+      true))
     near(gap_of(plain, { steps = 3, batch_shape = { 1 }, data = three }).gap[1]:item(),
       gap_of(plain, { steps = 3, batch_shape = { 3 }, data = three }).gap[3], 1e-12)
     assert.truthy(wrong({ observed = pn.ones({ 3, 2 }):gt(0) }):find("observed must be bool [3, 1], got bool [3, 2]", 1,
       true))
-    for _, rows in ipairs { { { true, false } }, { { true, true, true }, { true }, { true, true, true } }, { 1, 2, 3 } } do
+    for _, rows in ipairs { { { true, false } }, { { true, true, true }, { true }, { true, true, true } }, { 1, 2,
+      3 } } do
       assert.truthy(wrong { conditioning = { observations = rows } }:find(
         "conditioning.observations must be bool [3, 3]", 1, true))
     end
     assert.truthy(wrong { conditioning = { observations = { { true, true, true }, { true, 3, true }, { true, true,
       true } } } }:find("conditioning.observations[2][2] must be true or false", 1, true))
-    assert.truthy(wrong { conditioning = pn.gap.mask("full", 4) }:find("the mask is of 4 steps, the sequence of 3", 1, true))
+    assert.truthy(wrong { conditioning = pn.gap.mask("full", 4) }:find("the mask is of 4 steps, the sequence of 3", 1,
+      true))
     local own = pn.gap.mask({ observations = pn.tensor { { 1, 1, 0 }, { 0, 1, 0 }, { 0, 0, 1 } }:gt(0) }, 3)
     assert.same({ { 1, 2 }, { 2 }, { 3 } }, own.seen)
     assert.same({ false, "own", 1, "previous" }, { own.nested, own.name, own.prefix, own.latents })

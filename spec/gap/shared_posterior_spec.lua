@@ -177,7 +177,8 @@ describe("the shared posterior", function()
         weights = { 0.5, 0.500002 } } },
       ["variance must be positive"] = { { loc = { 0, 1 }, variance = { 1, 0 } } },
       ["loc must be [K, ..., n] and cov [K, ..., n, n]"] = { { loc = { 0, 1 }, cov = { { 1, 0 }, { 0, 1 } } },
-        { loc = { 0 }, cov = { { 1 } } }, { loc = two, cov = pn.eye(2) }, { loc = two, cov = wide:slice(3, 1, 1) }, { loc = two,
+        { loc = { 0 }, cov = { { 1 } } }, { loc = two, cov = pn.eye(2) }, { loc = two, cov = wide:slice(3, 1, 1) },
+          { loc = two,
         cov = wide:slice(2, 1, 1) }, { loc = two, cov = wide:slice(1, 1, 1) }, { loc = two, cov = wide:unsqueeze(1) } },
       ["sum to 1 along the last axis"] = { { probs = { { 1.5, -0.5 }, { 0, 1 } } }, { probs = { { 0.5, 0.50002 },
         { 0, 1 } } } },
@@ -194,7 +195,8 @@ describe("the shared posterior", function()
       weights = { 0.3, 0.7 } }).gap, 1e-14) -- logarithms up to a constant of each law
     near(0, f({ log_posteriors = zeros, log_proposal = pn.zeros { 3 } }).gap, 1e-15)
     local omega = f { loc = two, variance = { { 1, 1 }, { 1, 1 } } }
-    for want, given in pairs { ["q must have one of variance and cov"] = { omega, { loc = omega.loc, variance = omega.loc,
+    for want, given in pairs { ["q must have one of variance and cov"] = { omega, { loc = omega.loc,
+      variance = omega.loc,
         cov = wide[1] } }, ["q must be of 2 numbers as omega is, got loc [1]"] = { omega, { loc = pn.ones { 1 },
         variance = pn.ones { 2 } } }, ["q must be of 2 numbers as omega is, got loc [2]"] = { omega,
         { loc = pn.ones { 2 }, variance = pn.ones { 3 } } },

@@ -62,7 +62,8 @@ describe("glyph rows", function()
 
   -- Three bars, three rows each, from column 8 to 21, and four posts, three columns each, at their ends.
   it("are those of seven segments, each moved by -2 to 2 pixels", function()
-    local of = { top = "0235789", middle = "2345689", bottom = "023568", upper_left = "0345689", upper_right = "01234789",
+    local of = { top = "0235789", middle = "2345689", bottom = "023568", upper_left = "0345689",
+      upper_right = "01234789",
       lower_left = "0268", lower_right = "013456789" }
     for digit = 0, 9 do
       local function has(name) return of[name]:find(digit) ~= nil end
@@ -183,7 +184,8 @@ describe("days of traffic", function()
     assert.equal("world of sequences of 3 steps of 2 numbers", tostring(flights))
     for want, call in pairs { ["class_log_probs: this is of glyph_rows"] = { flights.class_log_probs, flights, x },
       ["sample_after: this is of traffic_days"] = { glyphs.sample_after, glyphs, x, 2 },
-      ["sample: dtype must be 'float64' or 'float32', got 'int64'"] = { flights.sample, flights, 2, { dtype = "int64" } },
+      ["sample: dtype must be 'float64' or 'float32', got 'int64'"] = { flights.sample, flights, 2,
+        { dtype = "int64" } },
       ["sample: n must be a whole number from 1 on, got 0"] = { flights.sample, flights, 0 },
       ["log_prob: x must be [3, n, 2], got [3, 2]"] = { flights.log_prob, flights, x:select(3, 1) },
       ["log_prob: x must be [3, n, 2], got [3, 2, 1]"] = { flights.log_prob, flights, x:slice(3, 1, 1) },
@@ -199,7 +201,8 @@ describe("days of traffic", function()
       assert.truthy(message_of(table.unpack(call)):find(want, 1, true), want)
     end
     assert.same({ 1, 1, 2, 1 }, world:sample_after(pn.full({ 25, 2, 1 }, 50), 1):shape())
-    assert.same({ 0, 0.25, "float32", "int64" }, { glyphs.ceiling, world.onset[3], glyphs:sample(1, { dtype = "float32" })
+    assert.same({ 0, 0.25, "float32", "int64" }, { glyphs.ceiling, world.onset[3], glyphs:sample(1,
+      { dtype = "float32" })
       :dtype(), select(2, world:sample(1)):dtype() })
     assert.equal("float32", select(2, flights:sample(1, { dtype = "float32" })):dtype())
     assert.near(pn.gap.ceiling(3), world.ceiling, 1e-15)

@@ -235,6 +235,7 @@ describe("Wasserstein distances", function()
     local x = pn.zeros { 3, 2 }
     local cases = {
       ["x and y must be [N, D]"] = function() metrics.wasserstein(x, pn.zeros { 3, 1 }) end,
+      ["of at least one point, got [3, 2] and [0, 2]"] = function() metrics.wasserstein(x, pn.zeros { 0, 2 }) end,
       ["weights must have shape [1, 3]"] = function() metrics.wasserstein(x, x, { weights = pn.ones { 2 } }) end,
       ["weights must be numbers from 0 on"] = function()
         metrics.wasserstein(x, x, { weights = pn.tensor { -1, 2, 1 } })

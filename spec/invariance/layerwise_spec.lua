@@ -250,6 +250,14 @@ describe("the layer-by-layer fit", function()
 
   it("shows its errors", function()
     local net, x = nn.linear(2, 1), pn.ones { 3, 2 }
+    local fit = inv.fit_layers(net, { x = x, y = pn.ones { 3, 1 }, noise_scale = 1, max_sweeps = 1, steps = 1 })
+    for text, call in pairs { ["posterior: there are 1 layers, got 2"] = { fit.posterior, fit, 2 },
+      ["posterior: l must be a whole number from 1 on, got 0"] = { fit.posterior, fit, 0 },
+      ["predict: x must have shape [n, 2], got [2]"] = { fit.predict, fit, pn.ones { 2 } },
+      ["predict: x must have shape [n, 2], got [2, 3]"] = { fit.predict, fit, pn.ones { 2, 3 } } } do
+      assert(message_of(table.unpack(call)):find(text, 1, true), text)
+    end
+    assert.same({ 4, 3, 1 }, fit:predict(x, { draws = 4 }):shape())
     for text, given in pairs {
       ["fit_layers: exactly one of noise_scale and log_likelihood must be given"] = { x = x, y = pn.ones { 3, 1 } },
       ["fit_layers: x must have shape [N, 2], got [3]"] = { x = pn.ones(3), y = x, noise_scale = 1 },

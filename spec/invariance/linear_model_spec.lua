@@ -444,6 +444,24 @@ describe("the over-parametrised linear model", function()
       end,
       ["curves: unknown option 'size', did you mean 'sizes'?"] = function() inv.curves { size = 3 } end,
       ["gap_formula: variances must be positive"] = function() inv.gap_formula(3, 0, 1) end,
+      ["curves: sizes must be"] = function() inv.curves { sizes = "x" } end,
+      ["predictive: q must be a law of the 2 weights, as model:approximation gives them"] = function()
+        canonical(2, 1):predictive(canonical(3, 1):posterior())
+      end,
+      ["elbo: q must be a law of the 2 weights"] = function() canonical(2, 1):elbo(pn.dist.normal(0, 1)) end,
+      ["kl: p must be a law of the 2 weights, got of others"] = function()
+        canonical(2, 1):posterior():kl(canonical(3, 1):posterior())
+      end,
+      ["kl: p must be a law of the 2 weights, got number"] = function() canonical(2, 1):posterior():kl(3) end,
+      ["log_prob: w must have a last axis of 2 weights as float64, got [3] of float64"] = function()
+        canonical(2, 1):posterior():log_prob(pn.ones { 3 })
+      end,
+      ["log_prob: w must have a last axis of 2 weights as float64, got [2] of float32"] = function()
+        canonical(2, 1):posterior():log_prob(pn.ones({ 2 }, { dtype = "float32" }))
+      end,
+      ["law: x must have one axis of 2 weights as float64, got [1, 2] of float64"] = function()
+        canonical(2, 1):posterior():law(pn.ones { 1, 2 })
+      end,
       ["data_bound: noise_variance must be positive, got -1"] = function()
         inv.data_bound { y = { 1 }, output_variance = 1, noise_variance = -1 }
       end,
@@ -451,5 +469,12 @@ describe("the over-parametrised linear model", function()
       local message = message_of(f)
       assert(message:find(text, 1, true), message)
     end
+    for _, o in ipairs { { num_data = 0 }, { noise_variance = 0.0 }, { function_variance = 0.0 }, { sizes = { 2,
+      0.5 } } } do
+      o.sizes = o.sizes or { 1, 2 }
+      assert(message_of(inv.curves, o):find("curves: num_data, noise_variance and function_variance must be positive, "
+        .. "sizes at least 1", 1, true))
+    end
+    assert.equal(0, inv.curves({ sizes = { 1 } }).gap:item())
   end)
 end)

@@ -177,6 +177,14 @@ describe("networks that no transformation knows", function()
       ["translate_network: delta is for one layer"] = function()
         inv.translate_network(net, pn.ones(2), { delta = pn.ones(1) })
       end,
+      ["translate_network: delta must have shape [4, 2]: for each node one less"] = function()
+        inv.translate_network(net, pn.ones(2), { layer = 1, delta = pn.ones { 4, 3 } })
+      end,
+      ["translate_network: delta must have shape [4, 2]: for each node one less than its weights and its bias, got"] =
+        function() inv.translate_network(net, pn.ones(2), { layer = 1, delta = pn.ones { 3, 2 } }) end,
+      ["translate_network: layer must be a whole number from 1 on, got 0"] = function()
+        inv.translate_network(net, pn.ones(2), { layer = 0 })
+      end,
       ["permutations: n must be at most 10"] = function() inv.permutations(11) end,
     } do
       local message = message_of(f)

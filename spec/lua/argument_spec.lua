@@ -232,6 +232,34 @@ pn.validate(3)
 
 -- Call -> what is said of it; without an arrow it is taken: the value next to one that is not.
 local said = [=[
+pn.meshgrid(x, v) -> meshgrid: x must be a vector, got 2 axes
+pn.meshgrid(v, x) -> meshgrid: y must be a vector, got 2 axes
+pn.cross_entropy(v, k) -> cross_entropy: shapes must be logits [N, K] and y [N], got [4] and [4]
+pn.cross_entropy(x, x) -> cross_entropy: shapes must be logits [N, K] and y [N], got [4, 2] and [4, 2]
+pn.cross_entropy(x, k[{{1, 3}}]) -> cross_entropy: shapes must be logits [N, K] and y [N], got [4, 2] and [3]
+nn.recurrent("srn", 2, 2) -> recurrent: kind must be rnn, gru or lstm, got 'srn'
+nn.initialise("hee", {2, 2}) -> initialise: there is no initialiser 'hee', did you mean 'he'?
+nn.mlp{2} -> mlp: sizes must be a list of at least two, of inputs and of outputs, got 1
+nn.mlp{2, 0} -> mlp: sizes[2] must be a whole number from 1 on, got 0
+x:roll(1, 3) -> roll: axis must lie in 1 to 2 (or -1 backwards), got 3
+x:roll(1, 0) -> roll: axis must lie in 1 to 2 (or -1 backwards), got 0
+x:roll(1, -3) -> roll: axis must lie in 1 to 2 (or -1 backwards), got -3
+x:roll(1, 1.5) -> roll: axis must lie in 1 to 2 (or -1 backwards), got 1.5
+x:roll(1, -2)
+plot.confusion(x) -> plot.confusion: counts must be [K, K], got [4, 2]
+plot.text({1}, {2}, {"a"}, {label = "x"}) -> plot.text: label must be absent: words stand in no legend
+pn.vbp.method "vpb" -> method: there is none called 'vpb', did you mean 'vbp'?
+metrics.interval_score(v, v, v, 0) -> interval_score: level must lie between 0 and 1, got 0
+metrics.interval_score(v, v, v, 1) -> interval_score: level must lie between 0 and 1, got 1
+metrics.ecdf_auc(v, 2) -> ecdf_auc: entropy must lie in 0 to log 2
+metrics.ecdf_auc(-v, 3) -> ecdf_auc: entropy must lie in 0 to log 3
+metrics.ecdf_auc(pn.ones{0}, 3) -> ecdf_auc: entropy must lie in 0 to log 3
+metrics.ecdf_auc(v * math.log(3), 3)
+metrics.mean_scaled_interval_score(v, v, v, v, {season = 4})
+  -> mean_scaled_interval_score: history must be longer than a season of 4 steps, got [4]
+metrics.mean_scaled_interval_score(v, v, v, v, {season = 3})
+metrics.wasserstein_1d(v, pn.ones{0})
+  -> wasserstein_1d: x and y must be [..., N] and [..., M] of at least one number, got [4] and [0]
 metrics.r_squared(x, x[1]) -> r_squared: y and prediction must have one shape, got [4, 2] and [2]
 metrics.rmse(x, x[1]) -> rmse: y and prediction must have one shape, got [4, 2] and [2]
 metrics.mixture_cdf(v, x[1], 1) -> mixture_cdf: loc must have shape [S, N], got [2]

@@ -68,7 +68,31 @@ describe("pictures", function()
     assert.is_true(step(many):item() ~= step(many):item()) -- draws are fresh
   end)
 
+  it("are varied by the draws of the generator: angles, two distances, mirrors", function()
+    local many = pn.randn({ 6, 2, 4, 7 }, { generator = pn.generator(5) })
+    local g = pn.generator(4)
+    local angle, down, right = pn.rand({ 6, 1 }, { generator = g }), pn.rand({ 6, 1 }, { generator = g }),
+      pn.rand({ 6, 1 }, { generator = g })
+    local turned = pn.rand({ 6 }, { generator = g }):gt(0.5):reshape { 6, 1, 1, 1 }
+    local function of(u, most) return ((u * 2 - 1) * most):squeeze(2) end
+    local function drawn(o)
+      o.generator = pn.generator(4)
+      return pn.data.augment(many, o)
+    end
+    same(drawn { rotate = 40 }, pn.data.rotate(many, of(angle, 40)), 1e-12)
+    same(drawn { shift = 2.5 }, pn.data.shift(many, of(down, 2.5), of(right, 2.5)), 1e-12)
+    same(drawn { flip = true }, pn.where(turned, many:flip(-1), many), 1e-13)
+    same(drawn { shift = 2.5, flip = true }, pn.where(turned, pn.data.shift(many, of(down, 2.5), of(right,
+      2.5)):flip(-1),
+      pn.data.shift(many, of(down, 2.5), of(right, 2.5))), 1e-12)
+    same(drawn({ shift = 1, rotate = 9 }):select(2, 2), pn.data.augment(many:select(2, 2), { shift = 1, rotate = 9,
+      generator = pn.generator(4) }), 1e-12) -- with channels and without
+    same(pn.data.rotate(many, 180), many:flip(-1):flip(-2), 1e-12) -- of any shape
+    same(pn.data.shift(many, -1, 2):slice(3, 1, 3):slice(4, 3, 7), many:slice(3, 2, 4):slice(4, 1, 5), 1e-12)
+  end)
+
   it("say what does not fit", function()
+    refused("augment: x must be pictures [N, ..., height, width]", pn.data.augment, pn.ones { 3, 3 })
     refused("rotate: x must be a float tensor [..., height, width]", pn.data.rotate, pn.ones { 3 }, 1)
     refused("rotate: degrees must be a number, or [N]", pn.data.rotate, x, pn.ones { 3 })
     refused("shift: down must be finite", pn.data.shift, x, math.huge, 0)

@@ -216,7 +216,8 @@ describe("a set of series", function()
 
   it("counts steps from a Monday or a January on, whatever the step", function()
     for text, first in pairs { S = 86400 * 3, ["15min"] = 96 * 3, T = 1440 * 3, H = 72, ["6H"] = 12, D = 3, ["2D"] = 1,
-      W = 0, B = 3, M = 12 * 1970, MS = 12 * 1970, Q = 4 * 1970, ["2Q"] = 2 * 1970, A = 1970, Y = 1970, ["2Y"] = 985 } do
+      W = 0, B = 3, M = 12 * 1970, MS = 12 * 1970, Q = 4 * 1970, ["2Q"] = 2 * 1970, A = 1970, Y = 1970,
+        ["2Y"] = 985 } do
       local f = calendar.frequency(text)
       assert.equal(first, calendar.origin(f, 0, 0), text) -- 1970-01-01 was a Thursday
       for _, day in ipairs { 0, 58, 89, 364, calendar.days(2024, 2, 28), calendar.days(1969, 12, 31), -4, -20000 } do
@@ -289,7 +290,8 @@ describe("a set of series", function()
     assert.equal(6, b.start[1]:item() % 24)
     same({ 1, 0 / 0 }, set.items[1].target:squeeze(2))
     assert.same({ 0, 1, 0, 3, 0 }, assert(pn.data.gluonts(path, { identities = 2 })):history({}).series:totable())
-    for text, why in pairs { ['{"target": []}'] = "a target that is no list", ['{"target": [[1, 2], [3]]}'] = "a target",
+    for text, why in pairs { ['{"target": []}'] = "a target that is no list",
+      ['{"target": [[1, 2], [3]]}'] = "a target",
       ['{"target": [[], []]}'] = "a target", ['{"target": [[1], 2]}'] = "a target", ['{"target": 3}'] = "a target",
       ['{"target": [[1, "x"]]}'] = "a target", ['[1]'] = "no target", ['3'] = "no target",
       ['{"target": [1], "start": 3}'] = "a start that is no date",

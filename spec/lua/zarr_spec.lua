@@ -212,6 +212,31 @@ describe("a damaged Zarr store", function()
     fails("no name of an array", nil, nil, "g/.zattrs")
   end)
 
+  it("is refused where its attributes change its numbers, and read where they name its axes", function()
+    local function read(attributes)
+      local path = fresh "attributes"
+      os.execute(("mkdir -p '%s/g/x'"):format(path))
+      write_all(path .. "/.zmetadata", ('{"zarr_consolidated_format": 1, "metadata": {"g/x/.zarray": %s, '
+        .. '"g/x/.zattrs": %s}}'):format(ARRAY, attributes))
+      write_all(path .. "/g/x/0", two)
+      return data.zarr(path)
+    end
+    for name, value in pairs { scale_factor = "2", add_offset = "1", units = '"days since 1970-01-01"' } do
+      local groups, message, code = read(('{"%s": %s}'):format(name, value))
+      assert.same({ nil, "format" }, { groups, code })
+      assert.matches("'g/x' is packed by its attribute '" .. name .. "'", message, 1, true)
+    end
+    for attributes, axis in pairs { ['{"units": "days"}'] = "x_dim_0", ['{"_ARRAY_DIMENSIONS": ["t"]}'] = "t",
+      ['{"_ARRAY_DIMENSIONS": ["t", "u"]}'] = "x_dim_0", ['{"_ARRAY_DIMENSIONS": [3]}'] = "x_dim_0",
+      ['{"_ARRAY_DIMENSIONS": "t"}'] = "x_dim_0", ["3"] = "x_dim_0", ['{"dtype": "float"}'] = "x_dim_0" } do
+      local groups, about = assert(read(attributes))
+      assert.same({ { 3, 4, 1.5, 1.5 }, { axis } }, { groups.g.x:totable(), about.dims.g.x })
+    end
+    assert.same({ true, true, true, true }, read('{"dtype": "bool"}').g.x:totable())
+    local _, about = assert(read('{"_ARRAY_DIMENSIONS": ["x"]}'))
+    assert.same({ 3, 4, 1.5, 1.5 }, about.coords.g.x:totable()) -- an axis by its own name
+  end)
+
   it("that is no JSON, or other JSON, is refused", function()
     for text, want in pairs { ["{"] = "is no JSON", ["[]"] = "not that of a store", ["3"] = "not that of a store",
       ['{"zarr_consolidated_format": 1, "metadata": 3}'] = "not that of a store",
@@ -329,6 +354,10 @@ describe("writing a Zarr store", function()
     fails("a variable and the name of an axis", { g = { x = x, a = x } }, { dims = { x = { "a", "b" } } })
     fails("list of texts of 2", { g = { x = x } }, { dims = { x = { "a", "b" } }, coords = { a = { "one" } } })
     fails("did you mean 'coords'", { g = { x = x } }, { coord = {} })
+    local function attributes(want, a) fails(want, { g = { x = x } }, { attributes = { g = { a = a } } }) end
+    attributes("attributes must be numbers, strings, booleans, lists and tables of these, got function", print)
+    attributes("texts must be UTF-8, got '?a'", "\255a")
+    attributes("names must be strings, got 0.5", { [0.5] = 1 })
     assert.is_nil(read_all(path .. "/.zgroup"))
   end)
 end)

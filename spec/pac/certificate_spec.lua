@@ -212,6 +212,35 @@ describe("a certificate", function()
   end)
 end)
 
+describe("data that were seen before", function()
+  local common = require("penumbra.pac.split_data").common
+
+  it("are the rows that are equal in all of their numbers", function()
+    local function rows(n, seed)
+      local g = pn.generator(seed)
+      return { pn.randint(0, 7, { n, 2, 2 }, { generator = g }):to "float32", pn.randint(0, 3, { n },
+        { generator = g }) }
+    end
+    local a, b = rows(5000, 1), rows(300, 2) -- more than a block of rows
+    local function keys(data)
+      local x, y, list = data[1]:reshape({ -1, 4 }):totable(), data[2]:totable(), {}
+      for k = 1, #x do list[k] = table.concat(x[k], " ") .. " " .. y[k] end
+      return list
+    end
+    local seen, want = {}, 0
+    for _, key in ipairs(keys(a)) do seen[key] = true end
+    for _, key in ipairs(keys(b)) do want = want + (seen[key] and 1 or 0) end
+    assert.is_true(want > 100 and want < 200)
+    assert.equal(want, common(a, b))
+    assert.equal(5000, common(a, { a[1], a[2] }))
+    -- the same numbers in another order, or of another shape, are others
+    local x, y = pn.tensor { { 1, 2 } }, pn.tensor({ 3 }, { dtype = "int64" })
+    assert.same({ 1, 0, 0, 0 }, { common({ x, y }, { x, y }), common({ x, y }, { x:flip(2), y }),
+      common({ x, y }, { pn.tensor { { 3, 2 } }, y - 2 }), common({ x, y }, { pn.tensor { { 1, 2, 0 } }, y }) })
+    assert.equal(2, common({ x, y }, { pn.concatenate({ x, x, x + 1 }, 1), pn.concatenate({ y, y, y }, 1) }))
+  end)
+end)
+
 describe("training on a bound", function()
   local function corners(n)
     local g = pn.generator(11)

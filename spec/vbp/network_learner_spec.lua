@@ -427,6 +427,37 @@ describe("a learner", function()
     refuses("objective must be one of", { objective = "taylor" })
     refuses("network must", { network = 3 })
     refuses("network must have a linear", { network = nn.prelu() })
+    refuses('gate_kl must be false, "exact" or "approximate", got all', { gate_kl = "all", sharpness = 10 })
+    refuses("gate_kl needs", { gate_kl = "approximate", method = "clt", sharpness = 10 })
+    refuses("gate_kl needs", { gate_kl = "approximate", sharpness = math.huge })
+    for _, name in ipairs { "prior_precision", "noise_precision", "lr" } do
+      for _, v in ipairs { 0.0, math.huge } do refuses(name .. " must be a positive number", { [name] = v }) end
+    end
+    for _, o in ipairs { { spread = -1e-9 }, { spread = math.huge }, { log_variance = 100.0 },
+      { log_variance = -100 } } do
+      refuses("log_variance and spread must be finite, spread not negative", o)
+    end
+    make { spread = 0.0, log_variance = -99 }
+    refuses("network must have parameters, and no posterior", { network = nn.relu() })
+    refuses("network must have parameters, and no posterior", { network = nn.bayesian(nn.linear(2, 1)) })
+    refuses("draws.train must be a whole number from 1 on, got 0", { draws = { train = 0 } })
+    refuses("draws.predict must be a whole number from 1 on, got 0", { draws = { predict = 0 } })
+    local learner = make {}
+    for _, name in ipairs { "predict", "generate", "classes", "become_prior", "parameters" } do
+      assert.error_matches(function() learner[name]({}, inputs) end, name .. ": needs a learner, as in m:" .. name, 1,
+        true)
+    end
+    assert.error_matches(function() make { method = "map" }:become_prior() end, "become_prior: needs a method with")
+    assert.error_matches(function() make { prior = "log_uniform" }:become_prior() end,
+      "become_prior: needs a method with")
+    for _, bad in ipairs { inputs[1], inputs:to "float32", inputs:to "int64" } do
+      assert.error_matches(function() make {}:predict(bad) end, "predict: x must be float64 with data along its first")
+    end
+    assert.error_matches(function() make {}:generate(inputs, { sharpness = 0.0 }) end, "sharpness must be a positive")
+    assert.error_matches(function() make {}:log_predictive(inputs, 3) end, "log_predictive: y must be a tensor")
+    local rows = pn.vbp.learner { network = nn.linear(2, 1), seed = 1 }
+    assert.error_matches(function() rows:log_predictive(pn.ones { 3, 4, 2 }, real) end,
+      "log_predictive: network must give outputs [N, out], got [1, 4, 1]", 1, true)
     local gap = pn.where(pn.arange(120):eq(7), 0 / 0, real)
     assert.error_matches(function() make {}:fit { data = { inputs, gap }, epochs = 1 } end, "fit: y must be finite")
     assert.error_matches(function() make {}:predict(inputs / 0) end, "predict: x must be finite")

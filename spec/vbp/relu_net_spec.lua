@@ -172,6 +172,43 @@ describe("the variational ReLU network", function()
     assert.error_matches(function() pn.vbp.relu_net { sizes = { 3 } } end, "at least two")
     assert.error_matches(function() pn.vbp.relu_net { sizes = { 3, 0 } } end, "sizes%[2%]")
     assert.error_matches(function() pn.vbp.relu_net { sizes = { 3, 1 }, unit_precision = 0 } end, "unit_precision must")
+    for _, name in ipairs { "prior_precision", "noise_precision", "unit_precision" } do
+      for _, v in ipairs { 0.0, -1.0, math.huge } do
+        assert.error_matches(function() pn.vbp.relu_net { sizes = { 3, 1 }, [name] = v } end, name
+          .. " must be a positive number, got ")
+      end
+    end
+    for _, wrong in ipairs { x[1], x:to "float32", x:unsqueeze(1) } do
+      assert.error_matches(function() m:observe(wrong, y) end, "observe: x must be float64 %[N, 3%]")
+    end
+    assert.error_matches(function() m:observe(x / 0, y) end, "observe: x must be finite")
+    assert.error_matches(function() m.observe({}, x, y) end, "observe: needs a relu_net, as in m:observe")
+    local three = pn.vbp.relu_net { sizes = { 3, 2, 3 }, seed = 4 }
+    for want, labels in pairs { ["y must be labels from 0 to 2"] = { 0, 3 }, ["y must be labels from 0 to 2 "] = { -1,
+      0 },
+      ["y must be labels int64 [2], or numbers [2, 3], got [3, 3]"] = { 0, 1, 2 } } do
+      assert.error_matches(function() three:observe(x:slice(1, 1, 2), pn.tensor(labels, { dtype = "int64" })) end,
+        want:gsub(" $", ""), 1, true)
+    end
+    for _, wrong in ipairs { pn.ones { 2 }, pn.ones { 2, 2 }, pn.ones { 2, 3, 1 }, pn.ones { 3, 3 } } do
+      assert.error_matches(function() three:observe(x:slice(1, 1, 2), wrong) end,
+        "y must be labels int64 [2], or numbers",
+        1, true)
+    end
+    three:observe(x:slice(1, 1, 2), pn.tensor({ 0, 2 }, { dtype = "int64" }))
+    -- classes are zeros and ones, whole numbers are numbers
+    local classes = pn.tensor({ 0, 1, 1 }, { dtype = "int64" })
+    for _, case in ipairs { { 2, classes, pn.eye(2):take(1, classes) }, { 1, classes, classes:to "float64" } } do
+      local means = {}
+      for k = 2, 3 do
+        local net = pn.vbp.relu_net { sizes = { 3, 2, case[1] }, seed = 4 }
+        net:observe(x:slice(1, 1, 3), case[k])
+        means[k] = net:moments(x):totable()
+      end
+      assert.same(means[2], means[3])
+    end
+    assert.error_matches(function() m:observe(3, y) end, "observe: x must be a tensor, got 3")
+    assert.error_matches(function() m:observe(x, 3) end, "observe: y must be a tensor, got 3")
     -- a precision that cannot be factorised
     for _, what in ipairs { "observe", "fit" } do
       local huge = x:slice(2, 1, 1):broadcast_to { 90, 3 } * 1e12
