@@ -1,9 +1,10 @@
 /*
 ** alloc_sweep.h: shows that a piece of work survives the failure of each of its allocations. The work is
 ** run again and again in a fresh context whose allocator fails at the n-th request, once or from there
-** on, n = 1, 2, ... until nothing fails any more. Each time: the work reports failure with PN_NOMEM, no
-** object is left, the same context does the work right afterwards and then holds what it holds where nothing failed,
-** and no block is left after closing.
+** on, n = 1, 2, ... until nothing fails any more. New memory is full of SWEEP_FRESH, which is no address and, as a
+** count or place, is out of range. Each time: the work reports failure with PN_NOMEM, no object is left, the same
+** context does the work right afterwards and then holds what it holds where nothing failed, and no block is left after
+** closing.
 **
 ** The time of a whole sweep grows with the square of the allocations. `make soak` does it whole; otherwise one place of
 ** every stretch fails, at random in it, with as many stretches as SWEEP_ONCE and SWEEP_LASTING say: what has fewer
@@ -17,7 +18,7 @@
 #include "check.h"
 #include "soak.h"
 
-enum { SWEEP_ONCE = 150, SWEEP_LASTING = 50 };
+enum { SWEEP_ONCE = 150, SWEEP_LASTING = 50, SWEEP_FRESH = 0x11 };
 
 /* The work: true if everything succeeded. Results are left to the scope that is open around it; what is
  * new (not scoped) it releases itself, on failure too. */
@@ -33,7 +34,7 @@ typedef struct sweep_memory {
 
 static inline void *sweep_allocate(void *data, void *block, size_t old_size, size_t new_size) {
   sweep_memory *m = data;
-  (void)old_size;
+  if (!block) old_size = 0;
   if (new_size == 0) {
     if (block) m->blocks--;
     free(block);
@@ -46,6 +47,7 @@ static inline void *sweep_allocate(void *data, void *block, size_t old_size, siz
   }
   void *fresh = realloc(block, new_size);
   if (fresh && !block) m->blocks++;
+  if (fresh && new_size > old_size) memset((char *)fresh + old_size, SWEEP_FRESH, new_size - old_size);
   return fresh;
 }
 

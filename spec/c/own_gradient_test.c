@@ -122,7 +122,8 @@ static void shapes(void) {
       CHECK_NEAR(pni_element(d, i), kind == 7 ? -weight[i] : kind ? 7 : weight[i], 0);
     if (kind < 3 || kind == 7) continue;
     char text[100];
-    snprintf(text, sizeof text, "own_gradient: its gradient must be float64 [3] as the input is, got %s", refused[kind]);
+    snprintf(text, sizeof text, "own_gradient: its gradient must be float64 [3] as the input is, got %s",
+             refused[kind]);
     CHECK_FAIL(c, PN_SHAPE, text);
   }
   pn_scope_close(c, mark);

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "../../src/smc/op/smc_op.h"
+#include "../../src/smc/weighed.h"
 #include "check.h"
 
 enum { CASES = 14, KEYS = 8, GUARD = 64 };
@@ -102,6 +103,72 @@ static void operation(pn_context *c, pn_dtype dtype, int64_t n, int64_t filters)
       CHECK(law || !a);
       pn_scope_close(c, mark);
     }
+}
+
+/* ---- what may be packed weights: each number of one filter of three at its bounds, 1 % beside what it must be ---- */
+
+enum { PACKED = 4, PACKED_ROWS = 2 * PACKED + PNI_WEIGHED_ROWS };
+
+static void bounds(pn_context *c, pn_dtype dtype) {
+  static const double weights[PACKED] = {0.1, 0.4, 0.2, 0.3};
+  enum { SIZE = 2 * PACKED + PNI_WEIGHED_SIZE, LARGEST = 2 * PACKED + PNI_WEIGHED_LARGEST };
+  enum { INCREMENT = 2 * PACKED + PNI_WEIGHED_INCREMENT };
+  static const struct {
+    int row;
+    double value;
+    bool fits;
+  } rows[] = {{0, -INFINITY, true},
+              {3, INFINITY, false},
+              {2, NAN, false},
+              {PACKED, 0.109, true},
+              {PACKED, 0.111, false},
+              {PACKED + 1, 0.391, true},
+              {PACKED + 1, 0.389, false},
+              {PACKED + 3, NAN, false},
+              {SIZE, 1 - 1e-2, true},
+              {SIZE, 0.989, false},
+              {SIZE, PACKED * (1 + 1e-2), true},
+              {SIZE, PACKED * 1.011, false},
+              {SIZE, NAN, false},
+              {LARGEST, 1e-9, true},
+              {LARGEST, 0, false},
+              {LARGEST, 1 + 1e-2, true},
+              {LARGEST, 1.011, false},
+              {LARGEST, NAN, false},
+              {INCREMENT, -INFINITY, true},
+              {INCREMENT, INFINITY, false},
+              {INCREMENT, NAN, false}};
+  size_t mark = pn_scope_open(c);
+  double v[PACKED_ROWS][3];
+  for (int f = 0; f < 3; f++)
+    for (size_t k = 0; k <= sizeof rows / sizeof *rows; k++) {
+      for (int i = 0; i < PACKED_ROWS * 3; i++) v[i / 3][i % 3] = 1;
+      for (int i = 0; i < PACKED * 3; i++) {
+        v[i / 3][i % 3] = log(weights[i / 3]);
+        v[PACKED + i / 3][i % 3] = weights[i / 3];
+      }
+      if (k) v[rows[k - 1].row][f] = rows[k - 1].value;
+      pn_tensor *t = pn_cast(c, pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){PACKED_ROWS, 3}, v), dtype);
+      bool fits = k == 0 || rows[k - 1].fits;
+      CHECK_INT(pni_is_weighed(c, t), fits);
+      CHECK_INT(pni_is_weighed(c, pn_transpose(c, pn_contiguous(c, pn_transpose(c, t, 0, 1)), 0, 1)), fits);
+      if (k) continue;
+      CHECK(pni_is_weighed(c, pn_select(c, t, 1, f)) && !pni_is_weighed(c, pn_slice(c, t, 1, f, 0, 1)));
+      CHECK(!pni_is_weighed(c, pn_slice(c, t, 0, 0, PACKED_ROWS - 1, 1)) &&
+            !pni_is_weighed(c, pn_sum(c, t, PN_ALL, 0)));
+      CHECK(!pni_is_weighed(c, pn_slice(c, t, 0, 0, PNI_WEIGHED_ROWS, 1)) &&
+            !pni_is_weighed(c, pn_cast(c, t, PN_INT64)));
+    }
+  static const double few[][2] = {{0, 1}, {-1e-9, 1}, {0, 1 - 1e-2}, {0, 1 + 1e-2}}; /* two of them, and zeros */
+  for (int k = 0; k < 4; k++) {
+    double w[PACKED_ROWS];
+    for (int i = 0; i < PACKED_ROWS; i++) w[i] = i < PACKED ? -1 : i < 2 * PACKED ? 0 : 1;
+    memcpy(w + PACKED, few[k], sizeof few[k]);
+    pn_tensor *t = pn_from_data(c, PN_FLOAT64, 1, (const int64_t[]){PACKED_ROWS}, w);
+    CHECK_INT(pni_is_weighed(c, pn_cast(c, t, dtype)), k != 1);
+  }
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_objects(c), 0);
 }
 
 /* ---- machines ---- */
@@ -274,6 +341,7 @@ int main(void) {
     operation(c, d ? PN_FLOAT32 : PN_FLOAT64, 6, 1);
     operation(c, d ? PN_FLOAT32 : PN_FLOAT64, 3000, 1);
     operation(c, d ? PN_FLOAT32 : PN_FLOAT64, 6, 3);
+    bounds(c, d ? PN_FLOAT32 : PN_FLOAT64);
     machines(c, d ? PN_FLOAT32 : PN_FLOAT64);
   }
   for (int k = 0; k < 6; k++) {

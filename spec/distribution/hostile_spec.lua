@@ -137,18 +137,22 @@ for _, row in ipairs(pn.rows()) do
           end
         end
         check("log_prob", function(e, z) return e:log_prob(z) end)
-        -- slopes in parameters one by one, and in all together, by which they may be computed in another way
+        -- slopes in the value and in parameters one by one, and in all together, by which they may be computed in
+        -- another way
+        local value = {}
         local function slopes_in(keys)
           return function(_, z, all)
-            local change, leaves = {}, {}
+            local change, leaves = { [value] = z }, {}
             for name, t in pairs(all) do
               change[name] = t
             end
             for k, key in ipairs(keys) do
-              leaves[k] = pn.param(all[key]:detach())
+              leaves[k] = pn.param(change[key]:detach())
               change[key] = leaves[k]
             end
-            local slopes = pn.grad(dist[row.name](change):log_prob(z):sum(), leaves)
+            local at = change[value]
+            change[value] = nil
+            local slopes = pn.grad(dist[row.name](change):log_prob(at):sum(), leaves)
             for k, t in ipairs(slopes) do
               slopes[k] = t:reshape { -1 }
             end
@@ -156,12 +160,16 @@ for _, row in ipairs(pn.rows()) do
           end
         end
         local smooth = {}
+        local keys = { value }
         for key in pairs(params) do
+          keys[#keys + 1] = key
+        end
+        for _, key in ipairs(keys) do
           local has, text = pcall(slopes_in { key }, d, x, params)
-          assert(has or text:find "no gradient", text)
+          assert(has or key == value or text:find "no gradient", text)
           if has then
             smooth[#smooth + 1] = key
-            check("slope in " .. key, slopes_in { key })
+            check("slope in " .. (key == value and "the value" or key), slopes_in { key })
           end
         end
         if #smooth > 1 then
