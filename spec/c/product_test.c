@@ -82,9 +82,10 @@ static void check_batch(pn_context *c, pn_dtype dtype, int64_t m, int64_t n, int
 }
 
 int main(void) {
-  static const int64_t small[][3] = {{16, 16, 16}, {10, 16, 16}, {5, 32, 9}, {2, 8, 32}, {32, 17, 1}, {7, 3, 5}};
-  static const int64_t size[][3] = {{300, 700, 500}, {900, 130, 400}, {1, 40, 30},     {64, 64, 784},
-                                    {5, 3, 1},       {2000, 65, 257}, {33, 3000, 700}, {3, 4, 0}};
+  static const int64_t small[][3] = {{16, 16, 16}, {10, 16, 16}, {5, 32, 9}, {2, 8, 32},  {32, 17, 1},
+                                     {7, 3, 5},    {16, 1, 16},  {10, 1, 6}, {21, 1, 31}, {3, 1, 7}};
+  static const int64_t size[][3] = {{300, 700, 500}, {900, 130, 400}, {1, 40, 30}, {64, 64, 784}, {5, 3, 1},
+                                    {2000, 65, 257}, {33, 3000, 700}, {3, 4, 0},   {150, 21, 9}};
   pn_context *c = pn_context_new(NULL);
   long cases = 0;
   for (size_t i = 0; i < sizeof size / sizeof *size; i++)

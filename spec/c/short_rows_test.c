@@ -195,6 +195,13 @@ static void check_edges(void) {
   CHECK_NEAR(row_of(PNI_SHORT_ROWS_MAX, 3, (double[]){1, none, 3})[0], none, 0);
   CHECK_NEAR(row_of(PNI_SHORT_ROWS_MIN, 3, (double[]){1, 2, none})[0], none, 0);
   CHECK_NEAR(row_of(PNI_SHORT_ROWS_MAX, 3, (double[]){-inf, -inf, -3})[0], -3, 0);
+  for (int at = 0; at < 7; at++) { /* wherever it stands */
+    double x[7] = {1, 2, 3, 4, 5, 6, 7};
+    x[at] = none;
+    CHECK_NEAR(row_of(PNI_SHORT_ROWS_MAX, 7, x)[0], none, 0);
+    x[at] = 8;
+    CHECK_NEAR(row_of(PNI_SHORT_ROWS_MAX, 7, x)[0], 8, 0);
+  }
   CHECK_NEAR(row_of(PNI_SHORT_ROWS_SOFTMAX, 2, (double[]){-inf, 5})[1], 1, 0);
   CHECK_NEAR(out64[0], 0, 0);
   CHECK_NEAR(row_of(PNI_SHORT_ROWS_SOFTMAX, 2, (double[]){-inf, -inf})[0], none, 0);

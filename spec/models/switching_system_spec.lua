@@ -66,6 +66,10 @@ describe("bases begin", function()
       local s = pn.randn { 4, 2 }
       local w, m, out = b:weights(s), b:held(), {}
       for name, x in pairs(m(w)) do out[name] = x end
+      for name, x in pairs(b:held_columns(b:by_columns "system")(w)) do
+        assert.same(out[name]:shape(), x:shape())
+        close(x, out[name], 1e-14, name .. " by columns")
+      end
       local logits = b.net(s)
       for g = 1, 2 do close(w[g], logits:slice(-1, 3 * g - 2, 3 * g):softmax(-1), 1e-14, "weights") end
       for row = 1, 4 do
@@ -320,7 +324,8 @@ local function linked(particles, more)
       return { a = one(LINKED.a, s):unsqueeze(-1), b = LINKED.b * s, c = one(1, s):unsqueeze(-1), q = one(LINKED.q, s),
         r = one(LINKED.r, s) }
     end
-  end }
+  end, by_columns = function() return {} end }
+  m.bases.held_columns = m.bases.held
   m.recurrence_group = 1
   m.switch.offset = { s = function(s) return LINKED.g * s end, rest = function(h) return h end }
   return m

@@ -90,20 +90,36 @@ function methods:weights(s)
   return list
 end
 
--- The bases of these names as rows, [num, rows * columns], and the matrices that averages of them are. A product with
--- the weights for each: of one product of all of them the gradient of each part would be as wide as the whole.
+-- A base as a product with the weights takes it, [num, rows * columns].
+local function values_of(self, name, frozen, replaced)
+  local x = self.bases[name]
+  x = frozen and frozen[name] and x:detach() or x
+  if self.scaling ~= 1 then
+    x = x * self.scaling
+  end
+  x = replaced and replaced[name] or x
+  local shape = self.shapes[name]
+  return self.noises[name] and averages[self.average].held(x) or x:reshape { self.count, shape[1] * shape[2] }
+end
+
+-- The bases of these names as rows, and the matrices that averages of them are. A product with the weights for each: of
+-- one product of all of them the gradient of each part would be as wide as the whole.
 local function flat(self, names, frozen, replaced)
   local list = {}
   for k, name in ipairs(names) do
-    local x = self.bases[name]
-    x = frozen and frozen[name] and x:detach() or x
-    if self.scaling ~= 1 then
-      x = x * self.scaling
-    end
-    x = replaced and replaced[name] or x
     local shape = self.shapes[name]
-    x = self.noises[name] and averages[self.average].held(x) or x:reshape { self.count, shape[1] * shape[2] }
-    list[k] = { name = name, values = x, rows = shape[1], columns = shape[2] }
+    list[k] = { name = name, values = values_of(self, name, frozen, replaced), rows = shape[1], columns = shape[2] }
+  end
+  return list
+end
+
+-- The same of what bases:by_columns() gave.
+local function flat_columns(self, names, values)
+  local list = {}
+  for k, name in ipairs(names) do
+    local shape = self.shapes[name]
+    list[k] = { name = name, values = values[name], rows = shape[2] or shape[1], columns = shape[2] and shape[1],
+      turned = true }
   end
   return list
 end
@@ -114,7 +130,8 @@ local function matrices_at(self, group, w, into)
     local x = w:matmul(base.values)
     if base.columns then
       lead[w:ndim()], lead[w:ndim() + 1] = base.rows, base.columns
-      into[base.name] = x:reshape(lead)
+      x = x:reshape(lead)
+      into[base.name] = base.turned and x:transpose(-2, -1) or x
       lead[w:ndim() + 1] = nil
     else
       into[base.name] = averages[self.average].variance(x) + self.floor
@@ -146,19 +163,46 @@ local function by_part(self, group)
   return list
 end
 
+-- What is called with weights: of each group and part the list that list_of gives for its names.
+local function held_by(self, list_of)
+  local groups = {}
+  for g, group in ipairs(self.groups) do
+    for _, some in ipairs(by_part(self, group)) do
+      groups[#groups + 1] = { weights = g, part = some.part, list = list_of(some.names) }
+    end
+  end
+  return setmetatable({ self = self, groups = groups }, held_class)
+end
+
 --- bases:held([frozen [, replaced]]): the bases as a pass uses them. What it gives is called with the weights and a
 --- part (all), and gives the matrices of that part at these weights: matrices [..., rows, columns], noises [..., size]
 --- as variances.
 --- frozen: a set of names that get no gradient. replaced: name -> [num, rows, columns], what stands in the place of a
 --- base.
 function methods:held(frozen, replaced)
-  local groups = {}
-  for g, group in ipairs(self.groups) do
-    for _, some in ipairs(by_part(self, group)) do
-      groups[#groups + 1] = { weights = g, part = some.part, list = flat(self, some.names, frozen, replaced) }
+  return held_by(self, function(names) return flat(self, names, frozen, replaced) end)
+end
+
+--- bases:by_columns(...): what bases:held_columns takes, a table name -> tensor, of the bases of these parts: matrices
+--- by columns, so that those of many weights times a vector each are sums of whole rows.
+function methods:by_columns(...)
+  local values, wanted = {}, {}
+  for _, part in ipairs { ... } do
+    wanted[part] = true
+  end
+  for name, shape in pairs(self.shapes) do
+    if wanted[self.parts[name] or "system"] then
+      local x = values_of(self, name)
+      values[name] = self.noises[name] and x
+        or x:reshape { self.count, shape[1], shape[2] }:transpose(2, 3):contiguous():reshape { self.count, -1 }
     end
   end
-  return setmetatable({ self = self, groups = groups }, held_class)
+  return values
+end
+
+--- bases:held_columns(values): as bases:held(), for these parts; matrices lie by columns.
+function methods:held_columns(values)
+  return held_by(self, function(names) return flat_columns(self, names, values) end)
 end
 
 --- bases:group_of(name): the number of the group whose weights average the matrix.

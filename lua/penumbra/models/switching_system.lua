@@ -96,8 +96,8 @@ local function at_step(parts, t)
   return at
 end
 
--- The parts side by side, so that a replayed step takes few tensors: by dtype [T, width]; where each stands, a list; and
--- that as a text.
+-- The parts side by side, so that a replayed step takes few tensors: by dtype [T, width]; where each stands, a list;
+-- and that as a text.
 local function side_by_side(parts)
   local lists, rows, places, form = {}, {}, {}, {}
   for k, part in ipairs(parts) do
@@ -431,7 +431,7 @@ local function with_noise(self, x, variance, generator)
 end
 
 local function through(a, x, b)
-  local y = a:matmul(x:unsqueeze(-1)):squeeze(-1)
+  local y = a:size(-2) == 1 and (a:squeeze(-2) * x):sum(-1, true) or a:matmul(x:unsqueeze(-1)):squeeze(-1)
   return b and y + b or y
 end
 
@@ -447,7 +447,7 @@ local steps = {}
 
 -- A step of a joint path: the state is drawn, too. What the next step needs, and what is observed.
 function steps.ancestral(self, parts, generator)
-  local now, at, held = parts.now, parts.at, self.bases:held()
+  local now, at, held = parts.now, parts.at, self.bases:held_columns(parts.bases)
   local shape = now.x:shape()
   shape[#shape] = nil
   local s = self.kind.onward(self, self.kind.next(self, held, now, at), now.x, shape, generator)
@@ -508,8 +508,10 @@ function switching_system.paths(self, state, o)
   local step = replayed(("step %s %s"):format(o.mode, form), of_row(places, steps[o.mode]))
   local weights, s, x, cov = replayed("start " .. o.mode, starts[o.mode]) { log_weights = state.log_weights,
     many = core.zeros { o.draws }, particles = { s = p.s, mean = p.mean, cov = p.cov, weights = p.weights } }
+  local bases = o.mode == "ancestral" and self.bases:by_columns("system", "recurrence") or nil
   for t = 1, o.steps do
-    list[t], weights, s, x, cov = step { now = form_of(self, o, weights, s, x, cov), at = row_at(rows, t) }
+    local now = form_of(self, o, weights, s, x, cov)
+    list[t], weights, s, x, cov = step { now = now, at = row_at(rows, t), bases = bases }
   end
   return core.stack(list, 2)
 end

@@ -53,17 +53,9 @@ void pni_chain_refresh(pni_chain *h, double *p) {
   pni_metric_colour(&h->metric, p);
 }
 
-/* y += a x */
-static void add_scaled(int64_t n, double a, const double *restrict x, double *restrict y) {
-  for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
-}
-
 pn_status pni_chain_leapfrog(pni_chain *h, pni_point *p, double step, double *velocity) {
-  int64_t n = h->metric.n;
-  add_scaled(n, step / 2, p->gradient, p->p);
-  pni_metric_velocity(&h->metric, p->p, velocity);
-  add_scaled(n, step, velocity, p->z);
+  pni_metric_move(&h->metric, step / 2, p->gradient, p->p, step, p->z, velocity);
   if (pni_chain_evaluate(h, p)) return h->status;
-  add_scaled(n, step / 2, p->gradient, p->p);
+  pni_metric_kick(&h->metric, step / 2, p->gradient, p->p, velocity);
   return PN_OK;
 }

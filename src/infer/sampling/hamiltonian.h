@@ -68,7 +68,7 @@ int64_t pni_density_size(const pn_plan *plan);
 pn_status pni_chain_evaluate(pni_chain *h, pni_point *p);
 /* p ~ normal(0, M) */
 void pni_chain_refresh(pni_chain *h, double *p);
-/* One leapfrog step of size `step` (negative: backwards); `velocity` is scratch. */
+/* One leapfrog step of size `step` (negative: backwards); velocity = M^-1 p at its end. */
 pn_status pni_chain_leapfrog(pni_chain *h, pni_point *p, double step, double *velocity);
 /* Uniform on (0, 1]. */
 double pni_chain_uniform(pni_chain *h);

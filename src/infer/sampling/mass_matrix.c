@@ -94,6 +94,52 @@ void pni_metric_velocity(const pni_metric *m, const double *p, double *out) {
   }
 }
 
+static bool is_diagonal(const pni_metric *m) {
+  return m->kind != PN_METRIC_DENSE && !(m->kind == PN_METRIC_LOW_RANK && m->rank);
+}
+
+/* y += a x */
+static void add_scaled(int64_t n, double a, const double *restrict x, double *restrict y) {
+  for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+/* The same numbers as below, in one pass. */
+static void move_diagonal(int64_t n, const double *restrict inverse, double kick, const double *restrict gradient,
+                          double *restrict p, double step, double *restrict z) {
+  for (int64_t i = 0; i < n; i++) {
+    p[i] += kick * gradient[i];
+    z[i] += step * (inverse[i] * p[i]);
+  }
+}
+
+void pni_metric_move(const pni_metric *m, double kick, const double *gradient, double *p, double step, double *z,
+                     double *velocity) {
+  if (is_diagonal(m)) {
+    move_diagonal(m->n, m->inverse, kick, gradient, p, step, z);
+    return;
+  }
+  add_scaled(m->n, kick, gradient, p);
+  pni_metric_velocity(m, p, velocity);
+  add_scaled(m->n, step, velocity, z);
+}
+
+static void kick_diagonal(int64_t n, const double *restrict inverse, double kick, const double *restrict gradient,
+                          double *restrict p, double *restrict velocity) {
+  for (int64_t i = 0; i < n; i++) {
+    p[i] += kick * gradient[i];
+    velocity[i] = inverse[i] * p[i];
+  }
+}
+
+void pni_metric_kick(const pni_metric *m, double kick, const double *gradient, double *p, double *velocity) {
+  if (is_diagonal(m)) {
+    kick_diagonal(m->n, m->inverse, kick, gradient, p, velocity);
+    return;
+  }
+  add_scaled(m->n, kick, gradient, p);
+  pni_metric_velocity(m, p, velocity);
+}
+
 void pni_metric_colour(const pni_metric *m, double *p) {
   if (m->kind == PN_METRIC_DENSE) {
     cblas_dtrsv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)m->n, m->factor, (int)m->n, p, 1);
@@ -103,11 +149,15 @@ void pni_metric_colour(const pni_metric *m, double *p) {
   }
 }
 
-double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity) {
+double pni_metric_energy(int64_t n, const double *p, const double *velocity) {
   double sum = 0;
-  pni_metric_velocity(m, p, velocity);
-  for (int64_t i = 0; i < m->n; i++) sum += p[i] * velocity[i];
+  for (int64_t i = 0; i < n; i++) sum += p[i] * velocity[i];
   return sum / 2;
+}
+
+double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity) {
+  pni_metric_velocity(m, p, velocity);
+  return pni_metric_energy(m->n, p, velocity);
 }
 
 void pni_metric_matrix(const pni_metric *m, double *out) {

@@ -33,6 +33,13 @@ void pni_metric_velocity(const pni_metric *m, const double *p, double *out);
 void pni_metric_colour(const pni_metric *m, double *p);
 /* Kinetic energy p^T M^-1 p / 2; `velocity` is scratch. */
 double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity);
+/* p^T velocity / 2 */
+double pni_metric_energy(int64_t n, const double *p, const double *velocity);
+/* p += kick gradient, z += step M^-1 p; `velocity` is scratch. */
+void pni_metric_move(const pni_metric *m, double kick, const double *gradient, double *p, double step, double *z,
+                     double *velocity);
+/* p += kick gradient, velocity = M^-1 p */
+void pni_metric_kick(const pni_metric *m, double kick, const double *gradient, double *p, double *velocity);
 /* M^-1 as a matrix [n, n]. */
 void pni_metric_matrix(const pni_metric *m, double *out);
 

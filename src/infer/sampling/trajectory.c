@@ -106,8 +106,8 @@ static void same_unit(part *a, part *b) {
 static bool leaf(run *r, part *s) {
   enum { LARGE = 600 }; /* 2^20 e^LARGE is finite; beyond are starts far out */
   pni_chain *h = r->h;
-  if (pni_chain_leapfrog(h, r->at, r->direction * h->step, r->scratch)) return false;
-  double kinetic = pni_metric_kinetic(&h->metric, r->at->p, s->v_first);
+  if (pni_chain_leapfrog(h, r->at, r->direction * h->step, s->v_first)) return false;
+  double kinetic = pni_metric_energy(h->metric.n, r->at->p, s->v_first);
   double gain = r->start_energy - (kinetic - r->at->log_density);
   if (gain != gain) gain = -INFINITY;
   r->t->leapfrogs++;
@@ -193,7 +193,7 @@ static pn_status fixed_length(run *r) {
   for (int k = 0; k < h->max_steps; k++) {
     if (pni_chain_leapfrog(h, &h->here, h->step, r->scratch)) return h->status;
     r->t->leapfrogs++;
-    gain = r->start_energy - (pni_metric_kinetic(&h->metric, h->here.p, r->scratch) - h->here.log_density);
+    gain = r->start_energy - (pni_metric_energy(h->metric.n, h->here.p, r->scratch) - h->here.log_density);
     r->t->divergent = !(gain >= -DIVERGENT);
     if (r->t->divergent) break;
   }
@@ -227,7 +227,7 @@ pn_status pni_chain_reasonable_step(pni_chain *h) {
     pni_chain_refresh(h, h->here.p);
     double before = pni_metric_kinetic(&h->metric, h->here.p, velocity) - h->at.log_density;
     if (pni_chain_leapfrog(h, &h->here, h->step, velocity)) return h->status;
-    double gain = before - (pni_metric_kinetic(&h->metric, h->here.p, velocity) - h->here.log_density);
+    double gain = before - (pni_metric_energy(h->metric.n, h->here.p, velocity) - h->here.log_density);
     int towards = gain > log(0.8) ? 1 : -1;
     if (way && towards != way) return PN_OK;
     way = towards;

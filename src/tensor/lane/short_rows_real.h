@@ -75,12 +75,21 @@ FN VEC NAME(places)(const int64_t *index, int64_t row, int count) {
   return v;
 }
 
-FN VEC NAME(total)(const VEC *x, int n) {
-  VEC s[4] = {{0}, {0}, {0}, {0}};
-  int j = 0;
-  for (; j + 4 <= n; j += 4)
-    for (int k = 0; k < 4; k++) s[k] += x[j + k];
-  for (int k = 0; j < n; j++, k++) s[k] += x[j];
+/* Runs over a row in four parts: `first` and `next` of part k and element j; what is left by name, so that the parts
+ * stay in registers. */
+#define FOUR_PARTS(first, next)                                                                                        \
+  int j = 0;                                                                                                           \
+  PNI_UNROLL for (int k = 0; k < 4; k++) first(k);                                                                     \
+  for (; j + 4 <= n; j += 4) PNI_UNROLL for (int k = 0; k < 4; k++) next(k, j + k);                                    \
+  if (j < n) next(0, j);                                                                                               \
+  if (j + 1 < n) next(1, j + 1);                                                                                       \
+  if (j + 2 < n) next(2, j + 2);
+
+OUTLINE VEC NAME(total)(const VEC *x, int n) {
+  VEC s[4];
+#define NOTHING(k) s[k] = (VEC){0}
+#define ADD(k, at) s[k] += x[at]
+  FOUR_PARTS(NOTHING, ADD)
   return (s[0] + s[2]) + (s[1] + s[3]);
 }
 
@@ -91,13 +100,17 @@ FN VEC NAME(dot)(const VEC *x, const VEC *y, int n) {
 }
 
 /* NaN wins and stays. */
-FN VEC NAME(largest)(const VEC *x, int n) {
-  VEC m = x[0];
-  for (int j = 1; j < n; j++) {
-    MASK take = (x[j] > m) | (x[j] != x[j]);
-    m = SELECT(take, x[j], m);
-  }
-  return m;
+FN VEC NAME(larger)(VEC m, VEC x) {
+  MASK take = (x > m) | (x != x);
+  return SELECT(take, x, m);
+}
+
+OUTLINE VEC NAME(largest)(const VEC *x, int n) {
+  VEC m[4];
+#define BEGIN(k)      m[k] = x[0]
+#define LARGER(k, at) m[k] = NAME(larger)(m[k], x[at])
+  FOUR_PARTS(BEGIN, LARGER)
+  return NAME(larger)(NAME(larger)(m[0], m[1]), NAME(larger)(m[2], m[3]));
 }
 
 FN VEC NAME(smallest)(const VEC *x, int n) {
@@ -108,6 +121,11 @@ FN VEC NAME(smallest)(const VEC *x, int n) {
   }
   return m;
 }
+#undef FOUR_PARTS
+#undef NOTHING
+#undef ADD
+#undef BEGIN
+#undef LARGER
 
 /* Places of the first largest, or smallest. */
 FN void NAME(extreme_places)(const pni_short_rows *r, const VEC *x, int64_t row, int count) {

@@ -181,7 +181,7 @@ static void cut(pni_product *j, int64_t batch) {
 }
 
 /* Operands in a layout that BLAS takes. */
-static void decide(const pn_tensor *x, const pn_tensor *y, pn_tensor *out, pni_product *j) {
+static void decide(const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias, pn_tensor *out, pni_product *j) {
   int nb = (x->ndim > y->ndim ? x->ndim : y->ndim) - 2;
   layout lx = layout_of(x), ly = layout_of(y);
   *j = (pni_product){.trans_x = (int)lx.trans, .trans_y = (int)ly.trans, .ldx = lx.ld, .ldy = ly.ld, .dtype = x->dtype};
@@ -204,7 +204,9 @@ static void decide(const pn_tensor *x, const pn_tensor *y, pn_tensor *out, pni_p
     j->ldx = (int)(j->k > 1 ? j->k : 1);
     batch = 1;
   }
+  set_bias(j, bias);
   j->ours = pni_gemm_is_ours(j->dtype == PN_FLOAT32, lx.trans, ly.trans, j->m, j->n, j->k);
+  if (j->bias && j->bias_step == 1 && lx.trans == CblasNoTrans) j->ours |= pni_gemm_takes_bias(j->n, j->k);
   cut(j, batch);
 }
 
@@ -253,8 +255,7 @@ pn_status pni_product_run(pn_context *c, const pni_product *p) {
 static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias,
                           pn_tensor *out) {
   pni_product j;
-  decide(x, y, out, &j);
-  set_bias(&j, bias);
+  decide(x, y, bias, out, &j);
   if (too_large(&j)) return pni_fail(c, PN_SHAPE, "matmul: sizes must be below 2^31");
   return pni_product_run(c, &j);
 }
@@ -267,8 +268,7 @@ bool pni_product_prepare(const pn_tensor *x, const pn_tensor *y, const pn_tensor
   p->out_tensor = out;
   if ((p->kernel = tiny(x, y, out, &p->tiny)) != NULL) return true;
   if (!layout_of(x).ld || !layout_of(y).ld) return false;
-  decide(x, y, out, p);
-  set_bias(p, bias);
+  decide(x, y, bias, out, p);
   return !too_large(p);
 }
 

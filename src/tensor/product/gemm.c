@@ -83,6 +83,11 @@ bool pni_gemm_is_ours(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE tr
   return settled == OWN || pni_gemm_prefers_own(is_float, trans_x != CblasNoTrans, trans_y != CblasNoTrans, m, n, k);
 }
 
+bool pni_gemm_takes_bias(int64_t n, int64_t k) {
+  enum { LEAST = 16 }; /* columns that fill vectors */
+  return settled != BLAS_ALONE && k > 0 && k <= SHORT && n >= LEAST;
+}
+
 void pni_gemm_run(bool is_float, CBLAS_TRANSPOSE trans_x, int ldx, CBLAS_TRANSPOSE trans_y, int ldy,
                   pni_panel_product *p) {
   bool tx = trans_x != CblasNoTrans, ty = trans_y != CblasNoTrans;
@@ -148,6 +153,7 @@ void pni_gemm_packed(bool is_float, int64_t m, int64_t n, int64_t k, const void 
   (void)is_float, (void)m, (void)n, (void)k, (void)x, (void)packed, (void)add, (void)out;
 }
 bool pni_gemm_is_own(void) { return false; }
+bool pni_gemm_takes_bias(int64_t n, int64_t k) { return (void)n, (void)k, false; }
 bool pni_gemm_is_ours(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int64_t m, int64_t n,
                       int64_t k) {
   return (void)is_float, (void)trans_x, (void)trans_y, (void)m, (void)n, (void)k, false;

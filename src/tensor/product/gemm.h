@@ -20,6 +20,9 @@ void pni_dgemm(CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int m, int n, i
                int ldx, const double *y, int ldy, double beta, double *out, int ld);
 /* Does that take our kernels? Then each number is the same sum however the product is cut into rows and columns. */
 bool pni_gemm_is_ours(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int64_t m, int64_t n, int64_t k);
+/* Do ours take x y + b, a bias of adjacent numbers, all the same? BLAS wants it written out beforehand, ours add it as
+ * they write: a gain where sums are short. */
+bool pni_gemm_takes_bias(int64_t n, int64_t k);
 /* What they are to do, strides of x and y apart, or a part of it. */
 void pni_gemm_run(bool is_float, CBLAS_TRANSPOSE trans_x, int ldx, CBLAS_TRANSPOSE trans_y, int ldy,
                   pni_panel_product *p);
