@@ -145,7 +145,7 @@ static void run_gru(pn_context *c, const pn_layer *l, const frame *f, pn_tensor 
   pn_tensor *b = l->param[B_HH];
   if (!b) b = pn_zeros(c, (pn_dtype)x->dtype, 1, (int64_t[]){3 * l->size[HIDDEN]});
   pn_tensor *in[] = {project(c, l, f, x, l->param[B_IH]), l->param[W_HH], b, start[0]};
-  all[0] = pni_apply(c, &pni_nn_op_gru_scan, 4, in, NULL);
+  all[0] = pn_select(c, pni_apply(c, &pni_nn_op_gru_scan, 4, in, NULL), 0, 0);
 }
 
 static void run_lstm(pn_context *c, const pn_layer *l, const frame *f, pn_tensor *x, pn_tensor *const *start,

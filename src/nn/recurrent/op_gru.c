@@ -1,14 +1,15 @@
 /*
 ** op_gru.c: the recurrence of a GRU over a whole sequence as one node; see recurrent.h for the equations. Inputs: gi
-** [T, B, 3 H] (the projected input of all steps), W [3 H, H], b [3 H], h0 [B, H]; result: h of all steps [T, B, H].
-** A gradient without graph comes from one kernel, which computes the gates anew (of all steps by one product); one with
-** graph from the same formulas in operations.
+** [T, B, 3 H] (the projected input of all steps), W [3 H, H], b [3 H], h0 [B, H]; result: h of all steps and the gates
+** r, z and n with gh_n, which the adjoint needs, [5, T, B, H]; nothing else reads the gates. A gradient without graph
+** comes from one kernel; one with graph from the same formulas in operations.
 */
 #include "recurrent_op.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
 enum { GI, W, B, H0, INPUTS, Y = INPUTS, G };
+enum { PLANES = 2 + PNI_GRU_GATES };
 
 static pn_status infer_scan(C *c, const pni_call *call, pni_spec *out) {
   const T *w = call->in[W], *b = call->in[B];
@@ -17,24 +18,27 @@ static pn_status infer_scan(C *c, const pni_call *call, pni_spec *out) {
   if (b->ndim != 1 || b->shape[0] != w->shape[0])
     return pni_fail(c, PN_SHAPE, "gru: bias_hh must have shape [%lld], got %s", (long long)w->shape[0],
                     pni_shape_text(b->ndim, b->shape, s));
-  *out = pni_spec_of(call->in[GI]);
-  out->shape[2] = w->shape[1];
+  const T *gi = call->in[GI];
+  *out = (pni_spec){gi->dtype, 4, {PLANES, gi->shape[0], gi->shape[1], w->shape[1]}};
   return PN_OK;
 }
 
-static pni_recurrence sizes(const T *gi, const T *w) {
-  return (pni_recurrence){.steps = gi->shape[0], .batch = gi->shape[1], .hidden = w->shape[1]};
+/* Sizes and what forward and adjoint have in common; y holds h and the gates. */
+static pni_recurrence job(T *const *in, const T *y) {
+  pni_recurrence j = {.steps = in[GI]->shape[0], .batch = in[GI]->shape[1], .hidden = in[W]->shape[1]};
+  j.gi = pni_data(in[GI]);
+  j.h0 = pni_data(in[H0]);
+  j.h = pni_data(y);
+  j.gates = (char *)j.h + (size_t)(y->numel / PLANES) * pni_itemsize(y);
+  return j;
 }
 
 static pn_status run_scan(C *c, T *const *in, T *out) {
   T *turned = pni_recurrent_turned(c, in[W]);
   if (!turned) return c->status;
-  pni_recurrence j = sizes(in[GI], in[W]);
-  j.gi = pni_data(in[GI]);
+  pni_recurrence j = job(in, out);
   j.w = pni_data(turned);
   j.b = pni_data(in[B]);
-  j.h0 = pni_data(in[H0]);
-  j.h = pni_data(out);
   pni_recurrent_run(c, &j, PNI_GRU_GATES, out->dtype, pni_recurrent_kernels_of(out)->gru);
   pn_tensor_unref(turned);
   return c->status;
@@ -44,7 +48,7 @@ static pn_status eval_scan(C *c, const pni_call *call, T *out) {
   return pni_recurrent_on_contiguous(c, call, out, run_scan);
 }
 
-/* ---- the adjoint: [dgi, dgh, dh0] as one row of numbers from GI .. H0, h and its gradient ---- */
+/* ---- the adjoint: [dgi, dgh, dh0] as one row of numbers from GI .. H0, the result and its gradient ---- */
 
 static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
   if (pni_require_result(c, call, &pni_nn_op_gru_scan, INPUTS, NULL)) return c->status;
@@ -55,24 +59,15 @@ static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
 
 static pn_status run_adjoint(C *c, T *const *in, T *out) {
   if (in[G]->numel == 0) return pni_recurrent_nothing(out); /* of no steps */
-  pni_recurrence j = sizes(in[GI], in[W]);
-  int64_t n = in[GI]->numel, each = n / j.steps, size = (int64_t)pni_itemsize(out);
-  T *turned = pni_recurrent_turned(c, in[W]);
-  if (turned && !pni_recurrent_fill(c, in[H0], j.batch, turned, in[B], out, n) &&
-      !pni_recurrent_fill(c, in[Y], (j.steps - 1) * j.batch, turned, in[B], out, n + each)) {
-    char *p = pni_data(out);
-    j.gi = pni_data(in[GI]);
-    j.w = pni_data(in[W]);
-    j.h0 = pni_data(in[H0]);
-    j.h = pni_data(in[Y]);
-    j.dh_in = pni_data(in[G]);
-    j.dgi = p;
-    j.dgh = p + n * size;
-    j.dh0 = p + 2 * n * size;
-    pni_recurrent_run(c, &j, PNI_GRU_GATES, out->dtype, pni_recurrent_kernels_of(out)->gru_adjoint);
-  }
-  pn_tensor_unref(turned);
-  return c->status;
+  pni_recurrence j = job(in, in[Y]);
+  int64_t n = in[GI]->numel, size = (int64_t)pni_itemsize(out);
+  char *p = pni_data(out);
+  j.w = pni_data(in[W]);
+  j.dh_in = pni_data(in[G]);
+  j.dgi = p;
+  j.dgh = p + n * size;
+  j.dh0 = p + 2 * n * size;
+  return pni_recurrent_run(c, &j, PNI_GRU_GATES, out->dtype, pni_recurrent_kernels_of(out)->gru_adjoint);
 }
 
 static pn_status eval_adjoint(C *c, const pni_call *call, T *out) {
@@ -82,7 +77,7 @@ static pn_status eval_adjoint(C *c, const pni_call *call, T *out) {
 /* Gradients of all inputs from those of gi, gh (all steps) and h0. */
 static void share(C *c, T *y, T *const d[3], const bool *wanted, T **out) {
   if (wanted[GI]) out[GI] = d[0];
-  if (wanted[W]) out[W] = pni_recurrent_weight(c, d[1], pni_recurrent_before(c, pni_in(y, H0), y));
+  if (wanted[W]) out[W] = pni_recurrent_weight(c, d[1], pni_recurrent_before(c, pni_in(y, H0), pn_select(c, y, 0, 0)));
   if (wanted[B]) out[B] = pn_sum(c, d[1], (pn_axes){2, {0, 1}}, 0);
   if (wanted[H0]) out[H0] = d[2];
 }
@@ -107,7 +102,7 @@ typedef struct {
 } slopes;
 
 static slopes gates(C *c, T *y, int64_t hidden) {
-  T *gi = pni_in(y, GI), *h = pni_recurrent_before(c, pni_in(y, H0), y), *one = pni_like(c, y, 1);
+  T *gi = pni_in(y, GI), *h = pni_recurrent_before(c, pni_in(y, H0), pn_select(c, y, 0, 0)), *one = pni_like(c, y, 1);
   T *gh = pni_recurrent_project(c, h, pni_in(y, W), pni_in(y, B)), *a = pn_add(c, gi, gh);
   T *r = pn_sigmoid(c, pni_recurrent_part(c, a, 0, hidden)), *z = pn_sigmoid(c, pni_recurrent_part(c, a, 1, hidden));
   T *q = pni_recurrent_part(c, gh, 2, hidden);
@@ -125,14 +120,14 @@ static T *beside(C *c, T *a, T *b, T *d) { return pn_concatenate(c, 3, (T *[]){a
 /* The gradients of h of every step, last first; d[2] is that of h0. */
 static void walk(C *c, T *y, T *g, T **step, T *d[3]) {
   slopes s = gates(c, y, y->shape[y->ndim - 1]);
-  T *of_h = beside(c, s.r_arg, s.z_arg, s.n_of_h), *carry = NULL;
-  for (int64_t t = y->shape[0] - 1; t >= 0; t--) {
-    T *now = pn_select(c, g, 0, t);
+  T *given = pn_select(c, g, 0, 0), *of_h = beside(c, s.r_arg, s.z_arg, s.n_of_h), *carry = NULL;
+  for (int64_t t = y->shape[1] - 1; t >= 0; t--) {
+    T *now = pn_select(c, given, 0, t);
     step[t] = carry ? pn_add(c, now, carry) : now;
     T *dgh = pn_mul(c, beside(c, step[t], step[t], step[t]), pn_select(c, of_h, 0, t));
     carry = pn_add(c, pn_mul(c, step[t], pn_select(c, s.z, 0, t)), pn_matmul(c, dgh, pni_in(y, W)));
   }
-  T *all = pni_recurrent_stack(c, y->shape[0], step);
+  T *all = pni_recurrent_stack(c, y->shape[1], step);
   T *r = pn_mul(c, all, s.r_arg), *z = pn_mul(c, all, s.z_arg);
   d[0] = beside(c, r, z, pn_mul(c, all, s.n_arg));
   d[1] = beside(c, r, z, pn_mul(c, all, s.n_of_h));
@@ -143,7 +138,7 @@ static T *vjp_scan(C *c, T *y, T *g, int k) { return pni_recurrent_vjp(c, y, g, 
 
 const pni_op pni_nn_op_gru_scan = {.name = "gru_scan",
                                    .args = "gi:t weight_hh:t bias_hh:t h0:t",
-                                   .doc = "states of a GRU: [T, B, 3 H], [3 H, H], [3 H], [B, H] -> [T, B, H]",
+                                   .doc = "states of a GRU: [T, B, 3 H], [3 H, H], [3 H], [B, H] -> h, gates [5, T, B, H]",
                                    .flags = PNI_OP_HIDDEN,
                                    .infer = infer_scan,
                                    .eval = eval_scan,
@@ -152,7 +147,7 @@ const pni_op pni_nn_op_gru_scan = {.name = "gru_scan",
 
 const pni_op pni_nn_op_gru_adjoint = {
     .name = "gru_adjoint",
-    .args = "gi:t weight_hh:t bias_hh:t h0:t h:t gradient:t",
+    .args = "gi:t weight_hh:t bias_hh:t h0:t hg:t gradient:t",
     .doc = "gradients of gi, h W^T + b and h0 of gru_scan, one after the other, from that of its result",
     .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF,
     .infer = infer_adjoint,

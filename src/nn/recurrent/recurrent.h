@@ -24,10 +24,11 @@ typedef struct pni_recurrence {
   const void *b;       /* GRU: [G] */
   const void *h0, *c0; /* [B, H] */
   void *h, *c;         /* [T, B, H]: results of forward; read by the adjoint */
-  void *gates;         /* LSTM: of each step i, f and o side by side, [B, 3 H], then tanh(a_g), [B, H]; as h and c */
+  void *gates;         /* as h and c: of each step i, f and o side by side, [B, 3 H], then tanh(a_g), [B, H]; of a GRU r
+                          and z side by side, [B, 2 H], then n and gh_n, [B, H] each */
   const void *dh_in, *dc_in; /* adjoint: gradients of h and c */
   void *dgi;                 /* [T, B, G] */
-  void *dgh;                 /* GRU: [T, B, G]; on entry gh of all steps */
+  void *dgh;                 /* GRU: [T, B, G] */
   void *dh0, *dc0;           /* [B, H] */
   void *room;                /* pni_recurrent_room numbers */
 } pni_recurrence;

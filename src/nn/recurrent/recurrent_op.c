@@ -104,28 +104,6 @@ pn_tensor *pni_recurrent_project(pn_context *c, pn_tensor *h, pn_tensor *w, pn_t
   return b ? pn_linear(c, h, turned, b) : pn_matmul(c, h, turned);
 }
 
-/* t's first rows * cols elements from `start` on as a matrix; new. */
-static pn_tensor *matrix(pn_context *c, const pn_tensor *t, int64_t start, int64_t n, int64_t cols) {
-  pn_tensor *m = pni_tensor_alias(c, t);
-  if (!m) return NULL;
-  m->ndim = 2;
-  m->shape[0] = n;
-  m->shape[1] = cols;
-  m->numel = n * cols;
-  m->offset += start;
-  pni_set_contiguous_strides(m);
-  return m;
-}
-
-pn_status pni_recurrent_fill(pn_context *c, const pn_tensor *h, int64_t n, const pn_tensor *turned, const pn_tensor *b,
-                             const pn_tensor *all, int64_t start) {
-  pn_tensor *x = matrix(c, h, 0, n, turned->shape[0]), *out = matrix(c, all, start, n, turned->shape[1]);
-  if (x && out && n > 0) pni_matmul(c, x, turned, b, out);
-  pn_tensor_unref(x);
-  pn_tensor_unref(out);
-  return c->status;
-}
-
 /* The weight packed for all steps, which share it; NULL if it stays as it is, or with the reason in c. The adjoint
  * multiplies by it turned. */
 static void *pack(pn_context *c, const pni_recurrence *j, int gates, int dtype, int64_t *size) {

@@ -38,9 +38,6 @@ pn_tensor *pni_recurrent_cut(pn_context *c, pn_tensor *t, int64_t start, int ndi
 pn_tensor *pni_recurrent_weight(pn_context *c, pn_tensor *dgh, pn_tensor *before);
 /* h W^T + b (b may be NULL) of all steps: [T, B, H] -> [T, B, G]. */
 pn_tensor *pni_recurrent_project(pn_context *c, pn_tensor *h, pn_tensor *w, pn_tensor *b);
-/* `rows` rows of numbers of `all` from element `start` on become h W^T + b (b may be NULL); `turned` is W^T. */
-pn_status pni_recurrent_fill(pn_context *c, const pn_tensor *h, int64_t rows, const pn_tensor *turned,
-                             const pn_tensor *b, const pn_tensor *all, int64_t start);
 /* Runs a kernel over the rows of the batch with scratch of its own. */
 pn_status pni_recurrent_run(pn_context *c, pni_recurrence *j, int gates, int dtype, pni_shard body);
 

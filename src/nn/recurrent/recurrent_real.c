@@ -37,14 +37,17 @@ static REAL *at(const pni_recurrence *j, const void *p, int64_t t, int64_t begin
 
 /* ---- GRU ---- */
 
-/* One step's gates: s [rows, 2 H] holds r and z, n [rows, H]. */
+/* One step's gates: s [rows, 2 H] holds r and z, n and q = gh_n [rows, H], all kept for the adjoint; the arguments of
+ * the sigmoids in a, that of tanh in p. */
 typedef struct {
-  REAL *a, *s, *p, *n;
+  REAL *a, *p, *s, *n, *q;
 } gru_gates;
 
-static gru_gates gru_room(REAL *room, int64_t rows, int64_t hidden) {
-  int64_t size = rows * hidden;
-  return (gru_gates){room, room + 2 * size, room + 4 * size, room + 5 * size};
+static void gru_step(const pni_recurrence *j, int64_t t, int64_t begin, gru_gates *g) {
+  REAL *step = at(j, j->gates, t, 0, 4 * j->hidden);
+  g->s = step + begin * 2 * j->hidden;
+  g->n = step + (j->batch * 2 + begin) * j->hidden;
+  g->q = step + (j->batch * 3 + begin) * j->hidden;
 }
 
 /* A row of a step, within a function of each level. */
@@ -64,20 +67,17 @@ PNI_EACH_LEVEL(gru_gate_sums, (gru_gates g, int64_t rows, int64_t hidden, const 
 }
 
 EACH_ROW void gru_new_row(int64_t n, const REAL *restrict x, const REAL *restrict r, const REAL *restrict y,
-                          REAL *restrict out) {
-  for (int64_t k = 0; k < n; k++) out[k] = x[k] + r[k] * y[k];
+                          REAL *restrict q, REAL *restrict out) {
+  for (int64_t k = 0; k < n; k++) {
+    q[k] = y[k];
+    out[k] = x[k] + r[k] * y[k];
+  }
 }
 PNI_EACH_LEVEL(gru_new_sums, (gru_gates g, int64_t rows, int64_t hidden, const REAL *gi, const REAL *gh),
                (g, rows, hidden, gi, gh)) {
   for (int64_t i = 0; i < rows; i++)
-    gru_new_row(hidden, gi + (i * 3 + 2) * hidden, g.s + i * 2 * hidden, gh + (i * 3 + 2) * hidden, g.p + i * hidden);
-}
-
-static void gru_compute(gru_gates g, int64_t rows, int64_t hidden, const REAL *gi, const REAL *gh) {
-  gru_gate_sums(g, rows, hidden, gi, gh);
-  VECTOR(sigmoid, g.a, 1, g.s, 2 * rows * hidden);
-  gru_new_sums(g, rows, hidden, gi, gh);
-  VECTOR(tanh, g.p, 1, g.n, rows * hidden);
+    gru_new_row(hidden, gi + (i * 3 + 2) * hidden, g.s + i * 2 * hidden, gh + (i * 3 + 2) * hidden, g.q + i * hidden,
+                g.p + i * hidden);
 }
 
 /* out = n + z (h - n) */
@@ -97,13 +97,18 @@ static void gru(void *data, int64_t begin, int64_t end) {
   pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 3 * hidden;
   REAL *gh = (REAL *)j->room + begin * hidden * 12;
-  gru_gates g = gru_room(gh + rows * width, rows, hidden);
+  gru_gates g = {.a = gh + rows * width, .p = gh + rows * (width + 2 * hidden)};
   const REAL *h = at(j, j->h0, 0, begin, hidden);
   for (int64_t t = 0; t < j->steps && !pni_watch_leaves(&watch, rows * hidden * hidden); t++) {
     REAL *out = at(j, j->h, t, begin, hidden);
     for (int64_t i = 0; i < rows; i++) memcpy(gh + i * width, j->b, (size_t)width * sizeof *gh);
     multiply(j, &watch, rows, width, hidden, h, true, gh);
-    gru_compute(g, rows, hidden, at(j, j->gi, t, begin, width), gh);
+    const REAL *gi = at(j, j->gi, t, begin, width);
+    gru_step(j, t, begin, &g);
+    gru_gate_sums(g, rows, hidden, gi, gh);
+    VECTOR(sigmoid, g.a, 1, g.s, 2 * rows * hidden);
+    gru_new_sums(g, rows, hidden, gi, gh);
+    VECTOR(tanh, g.p, 1, g.n, rows * hidden);
     gru_mix(g, rows, hidden, h, out);
     h = out;
   }
@@ -113,13 +118,14 @@ static void gru(void *data, int64_t begin, int64_t end) {
  *   da_n = d (1 - z) (1 - n^2)   da_z = d (h - n) z (1 - z)   da_r = da_n gh_n r (1 - r)
  * are those of the arguments of tanh and the sigmoids; gh_n gets da_n r, h itself d z + (gradient of gh) W. */
 EACH_ROW void gru_back_row(int64_t n, const REAL *restrict reset, const REAL *restrict update, const REAL *restrict new,
-                           const REAL *restrict before, const REAL *restrict given, REAL *restrict carry,
+                           const REAL *restrict q, const REAL *restrict before, const REAL *restrict given,
+                           REAL *restrict carry,
                            REAL *restrict r_gi, REAL *restrict z_gi, REAL *restrict n_gi, REAL *restrict r_gh,
                            REAL *restrict z_gh, REAL *restrict n_gh) {
   for (int64_t k = 0; k < n; k++) {
     REAL r = reset[k], z = update[k], v = new[k], d = carry[k] + given[k];
     REAL dn = d * (1 - z) * (1 - v * v), dz = d * (before[k] - v) * z * (1 - z);
-    REAL dr = dn * n_gh[k] * r * (1 - r);
+    REAL dr = dn * q[k] * r * (1 - r);
     r_gi[k] = r_gh[k] = dr;
     z_gi[k] = z_gh[k] = dz;
     n_gi[k] = dn;
@@ -134,8 +140,8 @@ PNI_EACH_LEVEL(gru_back,
                (g, rows, hidden, h, carry, given, dgi, dgh)) {
   for (int64_t i = 0; i < rows; i++, dgi += 3 * hidden, dgh += 3 * hidden) {
     const REAL *s = g.s + i * 2 * hidden;
-    gru_back_row(hidden, s, s + hidden, g.n + i * hidden, h + i * hidden, given + i * hidden, carry + i * hidden, dgi,
-                 dgi + hidden, dgi + 2 * hidden, dgh, dgh + hidden, dgh + 2 * hidden);
+    gru_back_row(hidden, s, s + hidden, g.n + i * hidden, g.q + i * hidden, h + i * hidden, given + i * hidden,
+                 carry + i * hidden, dgi, dgi + hidden, dgi + 2 * hidden, dgh, dgh + hidden, dgh + 2 * hidden);
   }
 }
 
@@ -143,14 +149,14 @@ static void gru_adjoint(void *data, int64_t begin, int64_t end) {
   const pni_recurrence *j = data;
   pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 3 * hidden, size = rows * hidden;
-  gru_gates g = gru_room((REAL *)j->room + begin * hidden * 12, rows, hidden);
+  gru_gates g = {NULL};
   REAL *restrict carry = at(j, j->dh0, 0, begin, hidden);
   memset(carry, 0, (size_t)size * sizeof *carry);
   for (int64_t t = j->steps - 1; t >= 0 && !pni_watch_leaves(&watch, rows * hidden * hidden); t--) {
     const REAL *h = t ? at(j, j->h, t - 1, begin, hidden) : at(j, j->h0, 0, begin, hidden);
     const REAL *d = at(j, j->dh_in, t, begin, hidden);
     REAL *dgh = at(j, j->dgh, t, begin, width);
-    gru_compute(g, rows, hidden, at(j, j->gi, t, begin, width), dgh);
+    gru_step(j, t, begin, &g);
     gru_back(g, rows, hidden, h, carry, d, at(j, j->dgi, t, begin, width), dgh);
     multiply(j, &watch, rows, hidden, width, dgh, true, carry);
   }
