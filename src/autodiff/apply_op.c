@@ -191,7 +191,7 @@ pn_tensor *pni_flat_rows(pn_context *c, pn_tensor *t) {
 
 pn_tensor *pni_sum_to(pn_context *c, pn_tensor *g, const pn_tensor *x) {
   if (!g || !x) return NULL;
-  pn_axes axes = {0, {0}};
+  pn_axes axes = {0, {0}}, last = {0, {0}}; /* that end the shape, as places of images do: rows, which fuse */
   int lead = g->ndim - x->ndim;
   bool same = lead == 0;
   for (int i = 0; i < g->ndim; i++) {
@@ -200,7 +200,9 @@ pn_tensor *pni_sum_to(pn_context *c, pn_tensor *g, const pn_tensor *x) {
     if (i < lead || g->shape[i] != 1) axes.axis[axes.n++] = i;
   }
   if (same) return g;
-  if (axes.n) g = pn_sum(c, g, axes, 1);
+  for (int i = g->ndim - 1; axes.n && axes.axis[axes.n - 1] == i; i--) last.axis[last.n++] = axes.axis[--axes.n];
+  if (last.n) g = pn_sum(c, g, last, 1);
+  if (axes.n && g) g = pn_sum(c, g, axes, 1);
   if (g && g->ndim == x->ndim && memcmp(g->shape, x->shape, (size_t)x->ndim * sizeof *x->shape) == 0) return g;
   /* a gradient smaller than x (an op may return one value for all) is repeated */
   if (g && pni_count(g->ndim, g->shape) != x->numel) return pn_broadcast_to(c, g, x->ndim, x->shape);
