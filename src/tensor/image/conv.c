@@ -1,4 +1,5 @@
 #include <string.h>
+#include "../../base/rooms.h"
 #include "../../base/span.h"
 #include "conv.h"
 
@@ -16,10 +17,8 @@ typedef struct {
   int64_t room;          /* elements of a tile's patches */
   int64_t area, plane;   /* elements of one channel out and in */
   bool pointwise;        /* patches are the image itself */
-  int32_t *place;        /* of each element of a channel's patches in the channel, -1 beyond it; may be NULL */
-  int64_t places;
-  int what;
-  char *x, *w, *y, *col, *partial;
+  int64_t planes;        /* elements of an image that is split by columns; 0: it is not */
+  char *x, *w, *y, *partial;
 } job;
 
 static const pni_conv_kernels *kernels_of(const pn_tensor *t) {
@@ -84,7 +83,6 @@ static char *out_at(const job *j, int64_t i) { return j->y + i * j->g->co * j->a
 static char *weight_at(const job *j, char *w, int64_t i) {
   return w + i % j->g->groups * j->g->co * j->depth * j->size;
 }
-static char *columns_at(const job *j, int64_t begin) { return j->col + begin / j->grain * j->room * j->size; }
 
 /* Where a tile begins in a channel of the result (of the image, where patches are the image). */
 static int64_t place_of(const job *j, const pni_conv_tile *t) { return t->row * j->g->out[1] + t->column; }
@@ -93,10 +91,13 @@ static int64_t place_of(const job *j, const pni_conv_tile *t) { return t->row * 
 static const char *patch_matrix(const job *j, int64_t i, char *col, const pni_conv_tile *t, int64_t *ld) {
   *ld = j->pointwise ? j->plane : t->rows * t->columns;
   if (j->pointwise) return image_at(j, i) + (t->first * j->plane + place_of(j, t)) * j->size;
-  if (j->place)
-    j->f->gather(j->place, j->places, j->g->ci, j->plane, image_at(j, i), col);
-  else
+  if (!j->planes) {
     j->f->patches(j->g, t, image_at(j, i), col);
+    return col;
+  }
+  char *planes = col + (j->room + PNI_CONV_SLACK) * j->size;
+  j->f->split(j->g, image_at(j, i), planes);
+  j->f->gather(j->g, planes, col);
   return col;
 }
 
@@ -129,21 +130,21 @@ static void multiply(const job *j, const product *p) {
     }
 }
 
-static void forward(void *data, int64_t begin, int64_t end) {
+static void forward(void *data, int64_t begin, int64_t end, void *col) {
   const job *j = data;
   const pni_conv *g = j->g;
   for (int64_t i = begin; i < end; i++)
     for (pni_conv_tile t = {0}; next_tile(j, &t);) {
       product p = {.m = g->co, .n = t.rows * t.columns, .k = t.last - t.first, .lda = j->depth, .ldc = j->area};
       p.a = weight_at(j, j->w, i) + t.first * j->size;
-      p.b = patch_matrix(j, i, columns_at(j, begin), &t, &p.ldb);
+      p.b = patch_matrix(j, i, col, &t, &p.ldb);
       p.c = out_at(j, i) + place_of(j, &t) * j->size;
       p.beta = t.first > 0;
       multiply(j, &p);
     }
 }
 
-static void image(void *data, int64_t begin, int64_t end) {
+static void image(void *data, int64_t begin, int64_t end, void *col) {
   const job *j = data;
   const pni_conv *g = j->g;
   for (int64_t i = begin; i < end; i++) {
@@ -154,7 +155,7 @@ static void image(void *data, int64_t begin, int64_t end) {
       p.a = weight_at(j, j->w, i) + t.first * j->size;
       p.b = out_at(j, i) + place_of(j, &t) * j->size;
       p.ldb = j->area;
-      p.c = j->pointwise ? x + (t.first * j->plane + place_of(j, &t)) * j->size : columns_at(j, begin);
+      p.c = j->pointwise ? x + (t.first * j->plane + place_of(j, &t)) * j->size : col;
       p.ldc = j->pointwise ? j->plane : p.n;
       multiply(j, &p);
       if (!j->pointwise) j->f->scatter(g, &t, p.c, x);
@@ -163,7 +164,7 @@ static void image(void *data, int64_t begin, int64_t end) {
 }
 
 /* Items are samples; each shard has a sum of its own. */
-static void weight(void *data, int64_t begin, int64_t end) {
+static void weight(void *data, int64_t begin, int64_t end, void *col) {
   const job *j = data;
   const pni_conv *g = j->g;
   char *sum = j->partial + begin / j->grain * g->groups * g->co * j->depth * j->size;
@@ -171,7 +172,7 @@ static void weight(void *data, int64_t begin, int64_t end) {
     for (pni_conv_tile t = {0}; next_tile(j, &t);) {
       product p = {.tb = true, .m = g->co, .n = t.last - t.first, .k = t.rows * t.columns, .lda = j->area};
       p.a = out_at(j, i) + place_of(j, &t) * j->size;
-      p.b = patch_matrix(j, i, columns_at(j, begin), &t, &p.ldb);
+      p.b = patch_matrix(j, i, col, &t, &p.ldb);
       p.c = weight_at(j, sum, i) + t.first * j->size;
       p.ldc = j->depth;
       p.beta = i >= (begin + 1) * g->groups || t.row > 0 || t.column > 0;
@@ -179,52 +180,36 @@ static void weight(void *data, int64_t begin, int64_t end) {
     }
 }
 
-/* Rows of patches that are short or have gaps are read by a table of places, where one serves all channels of all
- * images: the whole result is one tile. */
-static bool by_table(const job *j) {
+/* Rows of patches that are short or have gaps are runs once the image is split by columns, where the whole result is
+ * one tile. */
+static int64_t planes_of(const job *j) {
   enum { SHORT = 16 };
+  const pni_conv *g = j->g;
   bool whole = j->room == j->depth * j->area;
-  return !j->pointwise && j->plane > 0 && whole && (j->g->stride[1] > 1 || j->g->out[1] < SHORT);
-}
-
-static void fill_places(const pni_conv *g, int32_t *at) {
-  for (int64_t i = 0; i < g->kernel[0]; i++)
-    for (int64_t k = 0; k < g->kernel[1]; k++)
-      for (int64_t p = 0; p < g->out[0]; p++)
-        for (int64_t q = 0; q < g->out[1]; q++) {
-          int64_t row = p * g->stride[0] + i * g->dilation[0] - g->padding[0];
-          int64_t column = q * g->stride[1] + k * g->dilation[1] - g->padding[1];
-          bool in = row >= 0 && row < g->image[0] && column >= 0 && column < g->image[1];
-          *at++ = in ? (int32_t)(row * g->image[1] + column) : -1;
-        }
-}
-
-static bool make_places(pn_context *c, job *j) {
-  if (!by_table(j)) return true;
-  j->places = pni_times(pni_times(j->g->kernel[0], j->g->kernel[1]), j->area);
-  j->place = pni_alloc_array(c, j->places, sizeof *j->place);
-  if (j->place) fill_places(j->g, j->place);
-  return j->place != NULL;
+  if (j->pointwise || !whole || (g->stride[1] == 1 && g->out[1] >= SHORT)) return 0;
+  int64_t rows = pni_times(g->ci, g->image[0] + 2 * g->padding[0]);
+  int64_t planes = pni_times(rows, pni_times(g->stride[1], pni_conv_split_width(g)));
+  return planes <= TILE ? planes : 0;
 }
 
 /* Runs `body` over items with a patch buffer for each shard. */
-static pn_status run(pn_context *c, job *j, int64_t items, pni_shard body) {
+static pn_status run(pn_context *c, job *j, int64_t items, pni_room_shard body) {
   double work = (double)(j->g->co * (body == weight ? j->g->groups : 1)) * (double)j->depth * (double)j->area;
   j->grain = (int64_t)(400000 / (work + 1)) + 1;
   if (j->grain < (items + SHARDS - 1) / SHARDS) j->grain = (items + SHARDS - 1) / SHARDS;
-  int64_t shards = (items + j->grain - 1) / j->grain, col = j->pointwise ? 1 : j->room;
+  int64_t shards = (items + j->grain - 1) / j->grain, room = j->pointwise ? 1 : j->room;
+  j->planes = body == image ? 0 : planes_of(j);
+  if (j->planes) room = pni_plus(room, j->planes + 2 * PNI_CONV_SLACK);
   int64_t weights = pni_times(pni_times(j->g->groups, j->g->co), j->depth);
   bool partial = body == weight && shards > 1;
-  j->col = make_places(c, j) ? pni_alloc_array(c, pni_times(shards, col), (size_t)j->size) : NULL;
-  j->partial = partial && j->col ? pni_alloc_array(c, pni_times(shards, weights), (size_t)j->size) : j->w;
-  if (j->col && j->partial && pni_parallel(c, items, j->grain, body, j) == PN_OK && partial) {
+  j->partial = partial ? pni_alloc_array(c, pni_times(shards, weights), (size_t)j->size) : j->w;
+  if (j->partial) pni_parallel_in_rooms(c, items, j->grain, room, (size_t)j->size, body, j);
+  if (partial && !pni_failed(c)) {
     memcpy(j->w, j->partial, (size_t)(weights * j->size));
     for (int64_t s = 1; s < shards && !pni_check_cancel(c); s++)
       j->f->add(j->w, j->partial + s * weights * j->size, weights);
   }
-  if (partial && j->col) pni_free(c, j->partial);
-  pni_free(c, j->col);
-  pni_free(c, j->place);
+  if (partial) pni_free(c, j->partial);
   return c->status;
 }
 

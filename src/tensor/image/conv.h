@@ -31,6 +31,14 @@ pn_status pni_conv_image(pn_context *c, const pni_conv *g, const pn_tensor *y, c
 /* The adjoint in w: w from x and y. */
 pn_status pni_conv_weight(pn_context *c, const pni_conv *g, const pn_tensor *x, const pn_tensor *y, pn_tensor *w);
 
+/* Numbers behind an array of patches or images that the kernels may touch. */
+enum { PNI_CONV_SLACK = 4 };
+
+/* Columns of an image, with its padding, that are a stride apart. */
+static inline int64_t pni_conv_split_width(const pni_conv *g) {
+  return (g->image[1] + 2 * g->padding[1] + g->stride[1] - 1) / g->stride[1];
+}
+
 /* A part of one group's patches: output rows and columns, the columns all of them unless there is one row, and rows
  * first .. last - 1 of the matrix, which stand for places of the kernel in the channels. */
 typedef struct pni_conv_tile {
@@ -43,8 +51,12 @@ typedef struct pni_conv_kernels {
   void (*patches)(const pni_conv *g, const pni_conv_tile *t, const void *x, void *col);
   /* Adds col to the places it came from. */
   void (*scatter)(const pni_conv *g, const pni_conv_tile *t, const void *col, void *x);
-  /* Patches of a whole result by the places of one channel's n elements (-1: beyond the image), plane apart in x. */
-  void (*gather)(const int32_t *place, int64_t n, int64_t channels, int64_t plane, const void *x, void *col);
+  /* The image with its padding, of each channel every stride-th column beside each other: planes [ci, stride, rows,
+   * pni_conv_split_width]. */
+  void (*split)(const pni_conv *g, const void *x, void *planes);
+  /* Patches of a whole result from these: rows of them are runs. Up to PNI_CONV_SLACK numbers behind planes are read,
+   * and behind col are written. */
+  void (*gather)(const pni_conv *g, const void *planes, void *col);
   /* c [m, n] = op(a) op(b) + beta c. */
   void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
                int64_t ldb, int beta, void *c, int64_t ldc);
@@ -61,9 +73,6 @@ bool pni_conv_turns(const pni_conv *g);
 /* y, x or w from the other two. */
 pn_status pni_conv_turned(pn_context *c, const pni_conv *g, int what, const pn_tensor *x, const pn_tensor *w,
                           const pn_tensor *y);
-
-/* Numbers behind an array of patches or images that the kernels may touch. */
-enum { PNI_CONV_SLACK = 4 };
 
 /* One element type's kernels, for images of one group with their channels innermost: patches [places, depth] have a row
  * for each place of a result, of kernel rows, kernel columns and channels in turn. */

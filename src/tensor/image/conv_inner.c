@@ -1,4 +1,5 @@
 /* conv_inner.c: convolution by images whose channels lie innermost. */
+#include "../../base/rooms.h"
 #include "../../base/span.h"
 #include "../product/gemm.h"
 #include "conv.h"
@@ -18,7 +19,7 @@ typedef struct {
   int64_t tile, images;  /* places of a tile: those of so many whole images, or some of one */
   int64_t packs;         /* numbers of a group's packed weight, 0: it is not packed */
   int64_t room;          /* elements of a shard's images, patches and results */
-  char *x, *w, *y, *rooms, *sums;
+  char *x, *w, *y, *sums;
 } job;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -58,8 +59,8 @@ typedef struct {
   char *x, *col, *y;
 } room;
 
-static room room_at(const job *j, int64_t begin) {
-  room r = {.x = j->rooms + begin / j->grain * j->room * j->size};
+static room room_of(const job *j, void *first) {
+  room r = {.x = first};
   r.col = r.x + (j->images * j->plane * j->g->ci + PNI_CONV_SLACK) * j->size;
   r.y = r.col + (j->tile * j->depth + PNI_CONV_SLACK) * j->size;
   return r;
@@ -91,10 +92,10 @@ static void move_results(const job *j, int64_t i, int64_t first, int64_t last, c
 
 /* ---- the three products of shards ---- */
 
-static void forward(void *data, int64_t begin, int64_t end) {
+static void forward(void *data, int64_t begin, int64_t end, void *first) {
   const job *j = data;
   int64_t n, co = j->g->co;
-  room r = room_at(j, begin);
+  room r = room_of(j, first);
   for (int64_t i = begin; i < end; i += n) {
     n = block_of(j, i, end);
     const char *w = weight_at(j, j->w, i);
@@ -112,10 +113,10 @@ static void forward(void *data, int64_t begin, int64_t end) {
   }
 }
 
-static void image(void *data, int64_t begin, int64_t end) {
+static void image(void *data, int64_t begin, int64_t end, void *first) {
   const job *j = data;
   int64_t n, co = j->g->co, ci = j->g->ci;
-  room r = room_at(j, begin);
+  room r = room_of(j, first);
   for (int64_t i = begin; i < end; i += n) {
     n = block_of(j, i, end);
     const char *w = weight_at(j, j->w, i);
@@ -136,10 +137,10 @@ static void image(void *data, int64_t begin, int64_t end) {
 }
 
 /* Items are samples; each shard has a sum of its own. */
-static void weight(void *data, int64_t begin, int64_t end) {
+static void weight(void *data, int64_t begin, int64_t end, void *first) {
   const job *j = data;
   int64_t n, co = j->g->co;
-  room r = room_at(j, begin);
+  room r = room_of(j, first);
   char *sums = j->sums + begin / j->grain * j->g->groups * co * j->depth * j->size;
   for (int64_t group = 0; group < j->g->groups; group++)
     for (int64_t s = begin; s < end; s += n) {
@@ -187,7 +188,7 @@ static char *prepared_weight(pn_context *c, job *j, bool of_image) {
 }
 
 /* Runs `body` over items with room for each shard. */
-static pn_status run(pn_context *c, job *j, int64_t items, pni_shard body) {
+static pn_status run(pn_context *c, job *j, int64_t items, pni_room_shard body) {
   const pni_conv *g = j->g;
   double work = (double)(g->co * (body == weight ? g->groups : 1)) * (double)j->depth * (double)j->area;
   j->grain = (int64_t)(400000 / (work + 1)) + 1;
@@ -197,18 +198,17 @@ static pn_status run(pn_context *c, job *j, int64_t items, pni_shard body) {
   char *result = j->w;
   j->room = pni_plus(pni_times(j->images, pni_times(j->plane, g->ci)), pni_times(j->tile, pni_plus(j->depth, g->co)));
   j->room = pni_plus(j->room, 2 * PNI_CONV_SLACK);
-  j->rooms = pni_alloc_array(c, pni_times(shards, j->room), (size_t)j->size);
   if (body == weight)
     j->sums = pni_alloc_array(c, pni_times(shards, weights), (size_t)j->size);
   else
     j->w = prepared_weight(c, j, body == image);
-  if (!pni_failed(c) && pni_parallel(c, items, j->grain, body, j) == PN_OK && body == weight) {
+  if (!pni_failed(c)) pni_parallel_in_rooms(c, items, j->grain, j->room, (size_t)j->size, body, j);
+  if (!pni_failed(c) && body == weight) {
     for (int64_t s = 1; s < shards && !pni_check_cancel(c); s++)
       j->any->add(j->sums, j->sums + s * weights * j->size, weights);
     turn_weights(j, j->sums, result, true);
   }
   pni_free(c, body == weight ? j->sums : j->w);
-  pni_free(c, j->rooms);
   return c->status;
 }
 
@@ -221,7 +221,7 @@ bool pni_conv_turns(const pni_conv *g) {
 
 pn_status pni_conv_turned(pn_context *c, const pni_conv *g, int what, const pn_tensor *x, const pn_tensor *w,
                           const pn_tensor *y) {
-  static const pni_shard body[] = {[PNI_CONV_FORWARD] = forward, [PNI_CONV_IMAGE] = image, [PNI_CONV_WEIGHT] = weight};
+  static const pni_room_shard body[] = {[PNI_CONV_FORWARD] = forward, [PNI_CONV_IMAGE] = image, [PNI_CONV_WEIGHT] = weight};
   job j = job_of(c, g, x, w, y);
   return run(c, &j, what == PNI_CONV_WEIGHT ? g->n : g->n * g->groups, body[what]);
 }

@@ -7,18 +7,7 @@
 #include "../../base/subnormal.h"
 #include "../../base/type_real.h"
 #include "conv.h"
-
-typedef REAL vec __attribute__((vector_size(16), aligned(sizeof(REAL)), may_alias));
-#define VEC(p) (*(vec *)(void *)(p))
-
-/* n numbers, of which a few more may be touched. */
-static inline void copy(REAL *to, const REAL *from, int64_t n) {
-  enum { LONG = 64 };
-  if (n >= LONG)
-    memcpy(to, from, (size_t)n * sizeof *to);
-  else
-    for (int64_t k = 0; k < n; k += BASE) VEC(to + k) = *(const vec *)(const void *)(from + k);
-}
+#include "copy_real.h"
 
 static inline void add_to(REAL *sum, const REAL *x, int64_t n) {
   int64_t k = 0;
