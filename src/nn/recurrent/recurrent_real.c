@@ -119,9 +119,8 @@ static void gru(void *data, int64_t begin, int64_t end) {
  * are those of the arguments of tanh and the sigmoids; gh_n gets da_n r, h itself d z + (gradient of gh) W. */
 EACH_ROW void gru_back_row(int64_t n, const REAL *restrict reset, const REAL *restrict update, const REAL *restrict new,
                            const REAL *restrict q, const REAL *restrict before, const REAL *restrict given,
-                           REAL *restrict carry,
-                           REAL *restrict r_gi, REAL *restrict z_gi, REAL *restrict n_gi, REAL *restrict r_gh,
-                           REAL *restrict z_gh, REAL *restrict n_gh) {
+                           REAL *restrict carry, REAL *restrict r_gi, REAL *restrict z_gi, REAL *restrict n_gi,
+                           REAL *restrict r_gh, REAL *restrict z_gh, REAL *restrict n_gh) {
   for (int64_t k = 0; k < n; k++) {
     REAL r = reset[k], z = update[k], v = new[k], d = carry[k] + given[k];
     REAL dn = d * (1 - z) * (1 - v * v), dz = d * (before[k] - v) * z * (1 - z);
@@ -149,7 +148,7 @@ static void gru_adjoint(void *data, int64_t begin, int64_t end) {
   const pni_recurrence *j = data;
   pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 3 * hidden, size = rows * hidden;
-  gru_gates g = {NULL};
+  gru_gates g = {.a = NULL};
   REAL *restrict carry = at(j, j->dh0, 0, begin, hidden);
   memset(carry, 0, (size_t)size * sizeof *carry);
   for (int64_t t = j->steps - 1; t >= 0 && !pni_watch_leaves(&watch, rows * hidden * hidden); t--) {
