@@ -120,7 +120,7 @@ fuzzers: $(FUZZ_PROG)
 LOOPS    = $(call once,LOOPS,-ftree-vectorize $(call has,-fvect-cost-model=dynamic))
 WRITTEN  = $(foreach f,lane_matrix kalman short_rows distance conv_inner,%/$(f)_real_f32.o %/$(f)_real_f64.o) \
            %/small_product_portable.o %/small_product_avx2.o %/small_product_avx512.o
-UNROLLED = %/recurrent_real_f64.o %/recurrent_real_f32.o %/blas.o
+UNROLLED = %/blas.o
 STRIDED  = %/reduce_real_f64.o %/reduce_real_f32.o
 VECTORS  = $(BUILD)/obj/math/vector/%.o $(BUILD)/obj/math/random/rng_fill_%.o $(BUILD)/obj/tensor/product/small_product_%.o \
            $(BUILD)/obj/distribution/count/count_kernel.o $(BUILD)/obj/distribution/constraint_scan.o \

@@ -138,7 +138,8 @@ static T *vjp_scan(C *c, T *y, T *g, int k) { return pni_recurrent_vjp(c, y, g, 
 
 const pni_op pni_nn_op_gru_scan = {.name = "gru_scan",
                                    .args = "gi:t weight_hh:t bias_hh:t h0:t",
-                                   .doc = "states of a GRU: [T, B, 3 H], [3 H, H], [3 H], [B, H] -> h, gates [5, T, B, H]",
+                                   .doc =
+                                       "states of a GRU: [T, B, 3 H], [3 H, H], [3 H], [B, H] -> h, gates [5, T, B, H]",
                                    .flags = PNI_OP_HIDDEN,
                                    .infer = infer_scan,
                                    .eval = eval_scan,

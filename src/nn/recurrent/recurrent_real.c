@@ -119,9 +119,8 @@ static void gru(void *data, int64_t begin, int64_t end) {
  * are those of the arguments of tanh and the sigmoids; gh_n gets da_n r, h itself d z + (gradient of gh) W. */
 EACH_ROW void gru_back_row(int64_t n, const REAL *restrict reset, const REAL *restrict update, const REAL *restrict new,
                            const REAL *restrict q, const REAL *restrict before, const REAL *restrict given,
-                           REAL *restrict carry,
-                           REAL *restrict r_gi, REAL *restrict z_gi, REAL *restrict n_gi, REAL *restrict r_gh,
-                           REAL *restrict z_gh, REAL *restrict n_gh) {
+                           REAL *restrict carry, REAL *restrict r_gi, REAL *restrict z_gi, REAL *restrict n_gi,
+                           REAL *restrict r_gh, REAL *restrict z_gh, REAL *restrict n_gh) {
   for (int64_t k = 0; k < n; k++) {
     REAL r = reset[k], z = update[k], v = new[k], d = carry[k] + given[k];
     REAL dn = d * (1 - z) * (1 - v * v), dz = d * (before[k] - v) * z * (1 - z);

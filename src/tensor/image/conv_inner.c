@@ -221,7 +221,8 @@ bool pni_conv_turns(const pni_conv *g) {
 
 pn_status pni_conv_turned(pn_context *c, const pni_conv *g, int what, const pn_tensor *x, const pn_tensor *w,
                           const pn_tensor *y) {
-  static const pni_room_shard body[] = {[PNI_CONV_FORWARD] = forward, [PNI_CONV_IMAGE] = image, [PNI_CONV_WEIGHT] = weight};
+  static const pni_room_shard body[] = {
+      [PNI_CONV_FORWARD] = forward, [PNI_CONV_IMAGE] = image, [PNI_CONV_WEIGHT] = weight};
   job j = job_of(c, g, x, w, y);
   return run(c, &j, what == PNI_CONV_WEIGHT ? g->n : g->n * g->groups, body[what]);
 }
