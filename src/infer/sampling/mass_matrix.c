@@ -50,7 +50,8 @@ void pni_metric_set_diagonal(pni_metric *m, const double *inverse) {
 }
 
 /* out = s x */
-static void scaled(int64_t n, const double *restrict s, const double *restrict x, double *restrict out) {
+static __attribute__((noinline)) void scaled(int64_t n, const double *restrict s, const double *restrict x,
+                                             double *restrict out) {
   for (int64_t i = 0; i < n; i++) out[i] = s[i] * x[i];
 }
 
@@ -99,7 +100,7 @@ static bool is_diagonal(const pni_metric *m) {
 }
 
 /* y += a x */
-static void add_scaled(int64_t n, double a, const double *restrict x, double *restrict y) {
+static __attribute__((noinline)) void add_scaled(int64_t n, double a, const double *restrict x, double *restrict y) {
   for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 

@@ -57,7 +57,7 @@ static void copy(const run *r, double *to, const double *from) {
   memcpy(to, from, (size_t)r->h->metric.n * sizeof *to);
 }
 
-static void copy_point(const run *r, pni_point *to, const pni_point *from) {
+static __attribute__((noinline)) void copy_point(const run *r, pni_point *to, const pni_point *from) {
   copy(r, to->z, from->z);
   copy(r, to->gradient, from->gradient);
   to->log_density = from->log_density;

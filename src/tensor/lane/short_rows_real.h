@@ -63,13 +63,13 @@ OUTLINE void NAME(store)(const pni_short_rows *r, const VEC *src, int64_t row, i
 }
 
 /* One number per row. */
-FN VEC NAME(numbers)(const void *x, int64_t row, int count) {
+OUTLINE VEC NAME(numbers)(const void *x, int64_t row, int count) {
   VEC v = {0};
   memcpy(&v, (const REAL *)x + row, (size_t)count * sizeof(REAL));
   return v;
 }
 
-FN VEC NAME(places)(const int64_t *index, int64_t row, int count) {
+OUTLINE VEC NAME(places)(const int64_t *index, int64_t row, int count) {
   VEC v = {0};
   for (int l = 0; l < count; l++) ((LANE *)&v)[l] = (REAL)index[row + l];
   return v;
