@@ -81,22 +81,20 @@ static void small_product(int64_t n, const double *a, const double *x, double *o
   for (; i < n; i++) strip(n, a, x, out, i, 1);
 }
 
+static bool is_diagonal(const pni_metric *m) { return m->kind != PN_METRIC_DENSE && !m->rank; }
+
 void pni_metric_velocity(const pni_metric *m, const double *p, double *out) {
-  if (m->kind == PN_METRIC_DENSE && m->n <= FEW) {
-    small_product(m->n, m->inverse, p, out);
-  } else if (m->kind == PN_METRIC_DENSE) {
-    cblas_dsymv(CblasRowMajor, CblasLower, (int)m->n, 1, m->inverse, (int)m->n, p, 1, 0, out, 1);
-  } else if (m->kind == PN_METRIC_LOW_RANK && m->rank) {
+  if (is_diagonal(m)) {
+    scaled(m->n, m->inverse, p, out);
+  } else if (m->kind != PN_METRIC_DENSE) {
     scaled(m->n, m->scale, p, m->scratch);
     stretch(m, 1, m->scratch);
     scaled(m->n, m->scale, m->scratch, out);
+  } else if (m->n <= FEW) {
+    small_product(m->n, m->inverse, p, out);
   } else {
-    scaled(m->n, m->inverse, p, out);
+    cblas_dsymv(CblasRowMajor, CblasLower, (int)m->n, 1, m->inverse, (int)m->n, p, 1, 0, out, 1);
   }
-}
-
-static bool is_diagonal(const pni_metric *m) {
-  return m->kind != PN_METRIC_DENSE && !(m->kind == PN_METRIC_LOW_RANK && m->rank);
 }
 
 /* y += a x */
