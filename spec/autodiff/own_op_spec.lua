@@ -93,6 +93,31 @@ describe("an operation with a gradient of its own", function()
     assert.is_false(pn.no_grad(cube, v):requires_grad())
   end)
 
+  it("has no second derivative where its vjp cuts the graph", function()
+    local x = pn.param(pn.tensor { 2, 3 })
+    local function second(vjp, how, loss)
+      local f = pn.op { forward = function(a, b) return a * a * b end, vjp = vjp }
+      local function slope(b)
+        local first = pn.grad((loss or pn.sum)(f(x, b)), { x }, { create_graph = true })[1]
+        return first:requires_grad() and pn.grad((first * x):sum(), { x })[1] - first:detach() or "none"
+      end
+      return (how or function(h) return h end)(slope)(pn.tensor { 5, 7 })
+    end
+    local function whole(g, _, a, b) return g * 2 * a * b end
+    local function half(g, _, a, b) return g * (a + a:detach()) * b end
+    local function through_g(g, _, a, b) return g * 2 * a:detach() * b end
+    local function at_last(g, _, a, b) return (g * 2 * a * b):detach() end
+    local function within(g, _, a, b) return g * pn.no_grad(function() return 2 * a * b end) end
+    for _, how in ipairs { function(h) return h end, pn.compile } do
+      same(second(whole, how), 2 * x:detach() * pn.tensor { 5, 7 })
+      same(second(half, how), x:detach() * pn.tensor { 5, 7 })
+    end
+    same(second(through_g, nil, function(y) return y:square():sum() / 2 end), pn.tensor { 20 ^ 2 * 2, 42 ^ 2 * 3 })
+    for _, vjp in ipairs { through_g, within, at_last } do
+      assert.are.equal("none", second(vjp))
+    end
+  end)
+
   it("is replayed to the bit, with its gradient and that one's", function()
     local function body(x)
       local loss = (hypotenuse(w, softplus(v)) * x):sum()

@@ -60,6 +60,7 @@ pni_tape *pni_tape_copy(pn_context *c, const pni_tape *old) {
   COPY_LIST(c, tape->value, old->value);
   COPY_LIST(c, tape->note, old->note);
   COPY_LIST(c, tape->edge, old->edge);
+  COPY_LIST(c, tape->cut, old->cut);
   COPY_LIST(c, tape->event, old->event);
   COPY_LIST(c, tape->word, old->word);
   COPY_LIST(c, tape->geometry, old->geometry);

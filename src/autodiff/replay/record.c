@@ -185,7 +185,7 @@ pn_status pni_record_apply(pn_context *c, const pni_call *call, pn_tensor *y) {
   bool draws = (call->op->flags & PNI_OP_DRAW) != 0, view = call->op->view && y->storage == call->in[0]->storage;
   if (attr < 0 || (draws && PNI_RESERVE(c, tape->event, 1))) return c->status;
   pni_note *note = add_note(c, tape, call->nin, call->in, y, view ? PNI_VALUE_VIEW : PNI_VALUE_OWN);
-  if (!note || (tape->examples && note_graph(c, tape, call, note))) return c->status;
+  if (!note || ((tape->examples || tape->inner) && note_graph(c, tape, call, note))) return c->status;
   note->op = call->op;
   note->attr = attr;
   if (view) tape->value.v[note->out].base = tape->value.v[tape->edge.v[note->first]].base;

@@ -78,7 +78,7 @@ typedef struct pni_note {
   int64_t first;    /* of its inputs in `edge` */
   int nin, out;     /* out -1: an effect */
   int event;        /* its number, -1: none */
-  bool cut;         /* of a capture of examples: the result has no graph */
+  bool cut;         /* of a capture within others: the result has no graph */
   bool spare;       /* a check that is made only if its input is needed anyway */
 } pni_note;
 
@@ -118,7 +118,7 @@ typedef struct pni_tape {
   PNI_LIST(pni_value) value;
   PNI_LIST(pni_note) note;
   PNI_LIST(int) edge;      /* inputs of the notes: values, -1 for none */
-  PNI_LIST(uint8_t) cut;   /* with examples, one per edge: the input was given without its graph */
+  PNI_LIST(uint8_t) cut;   /* of captures within others, one per edge: the input was given without its graph */
   PNI_LIST(uint64_t) slot; /* with examples, one per value: the slot of its tensor in the capture around this one */
   PNI_LIST(pni_event) event;
   PNI_LIST(int64_t) word; /* attributes */

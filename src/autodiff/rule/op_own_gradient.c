@@ -16,6 +16,7 @@ enum { Y_INSIDE = 1 }; /* inputs of the capture: g, y, x */
 typedef struct {
   pni_tape *tape;
   int n, out[PNI_RULE_INPUTS]; /* values of the results */
+  bool cut[PNI_RULE_INPUTS];   /* which of them were given without their graph */
 } rule;
 
 static void release(C *c, void *object) {
@@ -53,8 +54,10 @@ static pn_status check_tape(C *c, const pni_tape *tape) {
 
 static pn_status fill(C *c, rule *r, pni_tape *tape, int n, T *const *out) {
   r->n = n;
-  for (int k = 0; k < n; k++)
+  for (int k = 0; k < n; k++) {
     if ((r->out[k] = out[k] ? pni_tape_value(c, tape, out[k]) : -1) < 0) return c->status;
+    r->cut[k] = !(out[k]->flags & PNI_REQUIRES_GRAD);
+  }
   return check_tape(c, tape) ? c->status : pni_tape_check_whole(c, tape);
 }
 
@@ -76,10 +79,16 @@ T *pni_rule_end(C *c, int n, T *const *out) {
 
 /* ---- applying it ---- */
 
+/* A value as the function had it: it may have cut its graph. */
+static T *without_graph(C *c, T *t, bool cut) { return cut && t && t->flags & PNI_REQUIRES_GRAD ? pn_detach(c, t) : t; }
+
 static T *apply_note(C *c, const pni_tape *tape, const pni_note *note, T *const *value) {
   T *few[PNI_OP_INPUTS], **in = note->nin <= PNI_OP_INPUTS ? few : pni_alloc_array(c, note->nin, sizeof *in);
-  for (int k = 0; in && k < note->nin; k++) in[k] = value[tape->edge.v[note->first + k]];
+  for (int k = 0; in && k < note->nin; k++)
+    in[k] = without_graph(c, value[tape->edge.v[note->first + k]], tape->cut.v[note->first + k]);
+  int old = pn_set_no_grad(c, c->no_grad || note->cut);
   T *y = in ? pni_apply(c, note->op, note->nin, in, pni_attr_of(tape, note)) : NULL;
+  pn_set_no_grad(c, old);
   if (in && in != few) pni_free(c, in);
   return y;
 }
@@ -109,7 +118,7 @@ static pn_status apply(C *c, const rule *r, T *const *in, const bool *wanted, T 
       if (needed[note->out]) value[note->out] = apply_note(c, tape, note, value);
     }
     for (int k = 0; k < r->n; k++)
-      if (wanted[k]) out[k] = value[r->out[k]];
+      if (wanted[k]) out[k] = without_graph(c, value[r->out[k]], r->cut[k]);
   }
   pni_free(c, value);
   pni_free(c, needed);
