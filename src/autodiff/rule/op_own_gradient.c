@@ -86,9 +86,7 @@ static T *apply_note(C *c, const pni_tape *tape, const pni_note *note, T *const 
   T *few[PNI_OP_INPUTS], **in = note->nin <= PNI_OP_INPUTS ? few : pni_alloc_array(c, note->nin, sizeof *in);
   for (int k = 0; in && k < note->nin; k++)
     in[k] = without_graph(c, value[tape->edge.v[note->first + k]], tape->cut.v[note->first + k]);
-  int old = pn_set_no_grad(c, c->no_grad || note->cut);
   T *y = in ? pni_apply(c, note->op, note->nin, in, pni_attr_of(tape, note)) : NULL;
-  pn_set_no_grad(c, old);
   if (in && in != few) pni_free(c, in);
   return y;
 }
