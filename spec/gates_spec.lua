@@ -299,6 +299,10 @@ const char *g(int i) { return fine[i]; }
     caught("tree", "notes.txt does not belong", "src/util")
   end)
 
+  it("readme_tables: a line of a table with more cells than its heading, or fewer", function()
+    add("README.md", "\n| a | b |\n|---|---|\n| `x|y` \\| | 2 |\n| 1 | 2 | 3 |\n| 1 |\n")
+    caught("readme_tables", "3 cells under a heading of 2", "1 cells under a heading of 2")
+  end)
   it("readme_tables: a table that is not what the rows give", function()
     edit("examples/manual/operations.md", "\n| `exp(x)`", "\n| `expo(x)`")
     caught("readme_tables", "the tables differ")

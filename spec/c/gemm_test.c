@@ -152,14 +152,16 @@ int main(int argc, char **argv) {
 #if PNI_CPU_X86
   CHECK(pni_cpu_level() >= PNI_CPU_AVX2 || !pni_gemm_is_own());
   CHECK(!pni_gemm_prefers_own(true, true, true, 100, 100, 100)); /* whatever the level */
-  CHECK(!pni_gemm_prefers_own(false, false, false, 768, 768, 768));
   CHECK(pni_gemm_prefers_own(false, false, false, 100, 200, 200) == (pni_cpu_level() != PNI_CPU_PORTABLE));
-  for (int way = 0; way < 6; way++) { /* a narrow side, but where rows of x' take whole pages */
+  for (int way = 0; way < 6; way++) { /* a narrow side or short sums, but with AVX2 where rows of x' take whole pages */
     bool is_float = way & 1, turned_x = way / 2 == 1, turned_y = way / 2 == 2, ours = pni_cpu_level() >= PNI_CPU_AVX2;
-    CHECK(pni_gemm_prefers_own(is_float, turned_x, turned_y, 5000, 399, 784) == ours);
-    CHECK(pni_gemm_prefers_own(is_float, turned_x, turned_y, 399, 5000, 784) == ours);
-    CHECK(!pni_gemm_prefers_own(is_float, turned_x, turned_y, 400, 400, 784));
-    CHECK(pni_gemm_prefers_own(is_float, turned_x, turned_y, 4096, 200, 784) == (ours && !turned_x));
+    int side = pni_cpu_level() == PNI_CPU_AVX512 && !is_float ? 1000 : 400;
+    CHECK(pni_gemm_prefers_own(is_float, turned_x, turned_y, 5000, side - 1, 784) == ours);
+    CHECK(pni_gemm_prefers_own(is_float, turned_x, turned_y, side - 1, 5000, 784) == ours);
+    CHECK(pni_gemm_prefers_own(is_float, turned_x, turned_y, side, side + 1, side / 4) == ours);
+    CHECK(!pni_gemm_prefers_own(is_float, turned_x, turned_y, side, side + 1, side / 4 + 1));
+    CHECK(pni_gemm_prefers_own(is_float, turned_x, turned_y, 4096, 200, 784) ==
+          (ours && !(turned_x && pni_cpu_level() == PNI_CPU_AVX2)));
   }
   if (pni_cpu_level() >= PNI_CPU_AVX2) check_level(pni_panel_product_avx2, pni_panel_pack_avx2);
   if (pni_cpu_level() >= PNI_CPU_AVX512) check_level(pni_panel_product_avx512, pni_panel_pack_avx512);

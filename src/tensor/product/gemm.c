@@ -61,20 +61,24 @@ __attribute__((constructor)) static void settle(void) {
 
 /* Where ours take no longer than OpenBLAS's best kernels (spec/bench/gemm.c says which entries are wrong): of up to
  * SMALL multiplications by level, element type, and x y, x y' or x' y, as OpenBLAS has kernels of its own for small
- * ones with AVX-512; of more, results with a side below NARROW, but for x' y where a row of x takes whole pages. What
- * is larger is OpenBLAS's, and x' y'. Its packing shows where sums are SHORT. */
-enum { SMALL = 1000000, NARROW = 400, SHORT = 32, PAGE = 4096 };
+ * ones with AVX-512; of more, results with a side below `narrow` and sums of at most a quarter of that, but with AVX2
+ * for x' y where a row of x takes whole pages. What is larger is OpenBLAS's, and x' y'. Its packing shows where sums
+ * are SHORT. */
+enum { SMALL = 1000000, SHORT = 32, PAGE = 4096 };
 static const bool own[PNI_CPU_LEVELS][2][3] = {
     [PNI_CPU_AVX2] = {{true, true, true}, {true, true, true}},
     [PNI_CPU_AVX512] = {{false, true, false}, {false, true, false}},
 };
+static const int narrow[PNI_CPU_LEVELS][2] = {[PNI_CPU_AVX2] = {400, 400}, [PNI_CPU_AVX512] = {1000, 400}};
 
 bool pni_gemm_prefers_own(bool is_float, bool turned_x, bool turned_y, int64_t m, int64_t n, int64_t k) {
   double work = (double)m * (double)n * (double)k;
   if ((turned_x && turned_y) || !own_kernels()) return false;
   if (work <= SMALL) return own[pni_cpu_level()][is_float][turned_x ? 2 : turned_y];
   if (k <= SHORT && !turned_x && !turned_y) return true;
-  return (m < n ? m : n) < NARROW && !(turned_x && m % (PAGE / (is_float ? 4 : 8)) == 0);
+  int least = narrow[pni_cpu_level()][is_float];
+  bool pages = turned_x && m % (PAGE / (is_float ? 4 : 8)) == 0 && pni_cpu_level() == PNI_CPU_AVX2;
+  return ((m < n ? m : n) < least || k <= least / 4) && !pages;
 }
 
 bool pni_gemm_is_ours(bool is_float, CBLAS_TRANSPOSE trans_x, CBLAS_TRANSPOSE trans_y, int64_t m, int64_t n,
