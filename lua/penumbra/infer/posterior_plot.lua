@@ -280,7 +280,7 @@ function kinds.pairs(p, list)
       panels[#panels].cell = (i - 1) * n + j
     end
   end
-  local side = math.max(140, 230 - 12 * n)
+  local side = 230 - 12 * n
   return panels, { columns = n, size = { n * side + 90, n * side + 120 }, legend = "below", aligned = true }
 end
 
