@@ -2,6 +2,7 @@
 local pn = require "penumbra"
 local dist = pn.dist
 local gnuplot = require "penumbra.plot.gnuplot"
+local posterior_plot = require "penumbra.infer.posterior_plot"
 local refused = require("spec.helper").refused
 
 pn.seed(1)
@@ -188,6 +189,346 @@ describe("a picture of a posterior", function()
     assert(first:find("unset ytics", 1, true) and first:find('set xlabel "x\\n"', 1, true))
     assert(second:find("set ytics autofreq", 1, true))
     assert.is_function(gnuplot.compose)
+  end)
+end)
+
+-- What posterior_plot.draw gives plot.save for draws by name that are given here, [chains, draws, ...].
+local function drawn(draws, options, more)
+  local names = {}
+  for name in pairs(draws) do names[#names + 1] = name end
+  table.sort(names)
+  local first = draws[names[1]]
+  local q = { draws = draws, names = names, latent = names, chains = first:size(1), length = first:size(2),
+    statistics = {} }
+  for key, value in pairs(more or {}) do q[key] = value end
+  return panels_of({ plot = function(_, ...) return posterior_plot.draw(q, ...) end }, options)
+end
+
+-- Marks of a panel by what of them is asked: a list.
+local function each(panel, field)
+  local list = {}
+  for k, mark in ipairs(panel.marks) do list[k] = mark[field] or false end
+  return list
+end
+
+local function near(want, got, what)
+  assert.equal(#want, #got, what)
+  for k, v in ipairs(want) do assert(math.abs(v - got[k]) <= 1e-6 * math.max(1, math.abs(v)), what or k) end
+end
+
+local function quantile(list, q)
+  local sorted, at = table.move(list, 1, #list, 1, {}), 1 + q * (#list - 1)
+  table.sort(sorted)
+  local k = math.min(math.floor(at), #list - 1)
+  return sorted[k] + (at - k) * (sorted[k + 1] - sorted[k])
+end
+
+-- The kernel's width, and the curve of `points` places, by the formula.
+local function kernel_curve(list, points, bounded)
+  local s, n, mean, square = table.move(list, 1, #list, 1, {}), #list, 0, 0
+  table.sort(s)
+  for _, v in ipairs(s) do mean = mean + v / n end
+  for _, v in ipairs(s) do square = square + (v - mean) ^ 2 / (n - 1) end
+  local spread = (s[math.ceil(0.75 * n)] - s[math.max(1, math.floor(0.25 * n))]) / 1.34
+  local width = 0.9 * (spread > 0 and math.min(spread, square ^ 0.5) or square ^ 0.5) * n ^ -0.2
+  if width == 0 then width = 1e-3 end
+  local first, last = s[1], math.max(s[n], s[1] + width)
+  if not bounded then first, last = first - 2.5 * width, last + 2.5 * width end
+  local x, y = {}, {}
+  for k = 1, points do
+    x[k], y[k] = first + (last - first) * (k - 1) / (points - 1), 0
+    for _, at in ipairs(bounded and { x[k], 2 * s[1] - x[k], 2 * s[n] - x[k] } or { x[k] }) do
+      for _, v in ipairs(s) do y[k] = y[k] + math.exp(-((at - v) / width) ^ 2 / 2) / (n * width * (2 * math.pi) ^ 0.5) end
+    end
+  end
+  return x, y
+end
+
+local NUMBERS <const> = { 0.5, -1.25, 3.1, 0.7, 0.9, 2.2, -0.4, 1.3, 6.5, 0.1 }
+
+describe("a curve of a density", function()
+  it("is the sum of its kernels, of Silverman's width, reflected where it is bounded", function()
+    for _, list in ipairs { NUMBERS, { 0.5, 2 }, { 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 4.5 }, { 2.5, 2.5, 2.5 } } do
+      for _, bounded in ipairs { false, true } do
+        local x, y = posterior_plot.density(pn.tensor(list), 40, bounded)
+        local want_x, want_y = kernel_curve(list, 40, bounded)
+        near(want_x, x:totable(), "places")
+        near(want_y, y:totable(), "heights")
+      end
+    end
+  end)
+end)
+
+describe("what a picture shows", function()
+  local two = pn.stack({ pn.tensor(NUMBERS), pn.tensor(NUMBERS) * 2 + 0.25 }, 1) -- two chains
+
+  it("of traces: laws without numbers, paths with their steps, marks at the foot", function()
+    local divergent = (pn.arange(20):eq(2)):logical_or(pn.arange(20):eq(19)):to("float64"):reshape { 2, 10 }
+    local panels, figure = drawn({ a = two, b = two * 100 }, nil, { statistics = { divergent = divergent } })
+    assert.same({ 2, 900, 480, "below" }, { figure.columns, figure.size[1], figure.size[2], figure.legend })
+    assert.is_nil(figure.title)
+    for k, name in ipairs { "a", "b" } do
+      local left, right = panels[2 * k - 1], panels[2 * k]
+      assert.same({ name, name, "density", {} }, { left.title, right.title, left.y_label, left.y_names })
+      assert.equal(k == 2 and "draw" or nil, right.x_label)
+      assert.same({ "chain 1", "chain 2" }, each(left, "label"))
+      assert.same({ false, false, "diverged" }, each(right, "label"))
+      local colours = each(left, "colour")
+      assert.same({ colours[1], colours[2], "#b5486a" }, each(right, "colour"))
+      assert.not_equal(colours[1], colours[2])
+      local scale = k == 1 and 1 or 100
+      for c = 1, 2 do
+        local list = (two[c] * scale):totable()
+        near(list, column(right.marks[c], 2))
+        near({ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }, column(right.marks[c], 1))
+        local x, height = kernel_curve(list, 160, true)
+        near(x, column(left.marks[c], 1))
+        near(height, column(left.marks[c], 2))
+      end
+      near({ 3, 10 }, column(right.marks[3], 1))
+      near({ -2.25 * scale, -2.25 * scale }, column(right.marks[3], 2))
+    end
+    for _, right in ipairs { drawn({ a = two })[2], drawn({ a = two }, nil, { statistics = {
+      divergent = divergent * 0 } })[2] } do
+      assert.equal(2, #right.marks)
+    end
+  end)
+
+  it("of paths: about three steps of 1, 2 or 5 times a power of ten", function()
+    for _, case in ipairs { { 0, 1 }, { 3.5, 1 }, { 3.5 * 1.49, 1 }, { 3.5 * 1.5, 2 }, { 3.5 * 3.19, 2 },
+      { 112, 50 }, { 3.5 * 6.99, 5 }, { 3.5 * 7, 10 }, { 0.035 * 2, 0.02 }, { 350 * 4, 500 } } do
+      local draws = pn.arange(8):eq(5):to("float64"):reshape { 1, 8 } * case[1]
+      near({ case[2] }, { drawn({ a = draws })[2].y_step }, "extent " .. case[1])
+    end
+  end)
+
+  it("of many chains: labels up to eight, six colours by turns", function()
+    for chains = 1, 9, 4 do
+      chains = chains == 5 and 8 or chains
+      local labels, colours, seen = {}, nil, {}
+      for c = 1, chains do labels[c] = chains == 8 and "chain " .. c end
+      local panel = drawn({ a = pn.tensor(NUMBERS):unsqueeze(1):broadcast_to { chains, 10 } })[1]
+      assert.same(labels, each(panel, "label"))
+      colours = each(panel, "colour")
+      for c = 1, math.min(6, chains) do
+        assert.matches("^#%x+$", colours[c])
+        assert.is_nil(seen[colours[c]])
+        seen[colours[c]] = true
+        assert.equal(colours[c], colours[c + 6] or colours[c])
+      end
+    end
+  end)
+
+  it("of ranks: steps from edge to edge of twenty bins, with room above the highest", function()
+    local low, high = pn.arange(80):to "float64" + 0.5, pn.arange(80):to "float64" + 1000.5
+    local panels, figure = drawn({ a = pn.stack({ low, high }, 1), b = pn.stack({ low * 2, low * 2 + 1 }, 1) },
+      { kind = "rank" })
+    assert.equal("below", figure.legend)
+    assert.same({ "a", "rank of all draws", "draws" }, { panels[1].title, panels[1].x_label, panels[1].y_label })
+    local x = {}
+    for b = 0, 19 do x[2 * b + 1], x[2 * b + 2] = 8 * b, 8 * b + 8 end
+    for c = 1, 2 do
+      near(x, column(panels[1].marks[1 + c], 1))
+      for k, v in ipairs(column(panels[1].marks[1 + c], 2)) do assert.equal((k <= 20) == (c == 1) and 8 or 0, v) end
+      for _, v in ipairs(column(panels[2].marks[1 + c], 2)) do assert.equal(4, v) end
+    end
+    local top = 4 + 2.5 * (80 * 0.05 * 0.95) ^ 0.5
+    near({ 0, 1.05 * top }, panels[2].y_range)
+    near({ 0, 1.05 * math.max(top, 8) }, panels[1].y_range)
+    local one = drawn({ a = low:reshape { 1, 80 } }, { kind = "rank" })[1]
+    near({ 0, 80 }, one.x_range)
+    near({ 0, 1.05 * top }, one.y_range)
+    local apart = drawn({ a = pn.stack({ low, high, high + 1000, high + 2000 }, 1) }, { kind = "rank" })[1]
+    near({ 0, 1.05 * 16 }, apart.y_range)
+    assert.same({ "independent, 95 %", "chain 1", "chain 2" }, each(panels[1], "label"))
+  end)
+
+  it("of marginals: the middle 90 % of the curve, the mean as a line, bars of whole numbers", function()
+    local list = two:reshape({ -1 }):totable()
+    local panels, figure = drawn({ a = two, n = (two * 2):floor() }, { kind = "marginal" })
+    assert.equal("below", figure.legend)
+    local x, y = kernel_curve(list, 240, true)
+    near(x, column(panels[1].marks[2], 1))
+    near(y, column(panels[1].marks[2], 2))
+    table.sort(list)
+    local inside, heights, mean, top = {}, {}, 0, 0
+    for k, at in ipairs(x) do
+      if at >= quantile(list, 0.05) and at <= quantile(list, 0.95) then inside[#inside + 1], heights[#heights + 1] = at, y[k] end
+      top = math.max(top, y[k])
+    end
+    for _, v in ipairs(list) do mean = mean + v / 20 end
+    near(inside, column(panels[1].marks[1], 1))
+    for _, v in ipairs(column(panels[1].marks[1], 2)) do assert.equal(0, v) end
+    near(heights, column(panels[1].marks[1], 3))
+    near({ mean, mean }, column(panels[1].marks[3], 1))
+    near({ 0, top }, column(panels[1].marks[3], 2))
+    assert.same({ "middle 90 %", false, "mean" }, each(panels[1], "label"))
+    assert.matches("dashtype 2", panels[1].marks[3].style)
+    assert.same({ "a", "n", "density", {} }, { panels[1].title, panels[2].title, panels[2].y_label, panels[2].y_names })
+    assert.equal(1, #panels[2].marks)
+    local total = 0
+    for _, v in ipairs(panels[2].marks[1].counts) do total = total + v end
+    near({ 1 }, { total }) -- bins of width 1
+  end)
+
+  it("of intervals: thin and thick lines from quantile to quantile, the first number on top", function()
+    local draws = pn.arange(101):to("float64"):reshape { 1, 101 }
+    local panels, figure = drawn({ a = draws, b = draws * 2 + 1 }, { kind = "forest" })
+    local panel = panels[1]
+    assert.same({ "b", "a" }, panel.y_names)
+    near({ 0.3, 2.7 }, panel.y_range)
+    assert.equal("none", panel.legend)
+    assert.equal(5, #panel.marks)
+    for k, ends in ipairs { { 5, 95 }, { 11, 191 }, { 25, 75 }, { 51, 151 } } do
+      near(ends, column(panel.marks[k], 1))
+      local height = k % 2 == 1 and 2 or 1
+      near({ height, height }, column(panel.marks[k], 2))
+    end
+    near({ 50, 101 }, column(panel.marks[5], 1))
+    near({ 2, 1 }, column(panel.marks[5], 2))
+    assert.equal(640, figure.size[1])
+    assert.equal(220, figure.size[2])
+    assert.equal(90 + 24 * 8, select(2, drawn({ a = draws:unsqueeze(3):broadcast_to { 1, 101, 8 } }, { kind = "forest" }))
+      .size[2])
+  end)
+
+  it("of pairs: ranges with a margin, labels at the edges, no more dots than can be drawn", function()
+    local names = {}
+    for n = 1, 6 do
+      names[n] = "v" .. n
+      local draws = {}
+      for k, name in ipairs(names) do draws[name] = (pn.arange(2000):to "float64" * 0.5 + k):reshape { 1, 2000 } end
+      local panels = drawn(draws, { kind = "pairs" })
+      assert.equal(n * (n + 1) // 2, #panels)
+      local k = 0
+      for i = 1, n do
+        for j = 1, i do
+          k = k + 1
+          local panel = panels[k]
+          near({ j - 0.05 * 999.5, j + 999.5 * 1.05 }, panel.x_range)
+          assert.equal(i == n and names[j] or nil, panel.x_label)
+          assert.equal(j == 1 and names[i] or nil, panel.y_label)
+          assert.same(i < n and {} or nil, panel.x_names)
+          assert.equal(200, panel.x_step)
+          assert.same((i == j or j > 1) and {} or nil, panel.y_names)
+          if i > j then
+            local many = math.min(1500, 24000 // (n * (n - 1)))
+            local x, y_ = column(panel.marks[1], 1), column(panel.marks[1], 2)
+            assert.equal(many, #x)
+            near({ j, j + 999.5 }, { x[1], x[many] })
+            near({ i, i + 999.5 }, { y_[1], y_[many] })
+            near({ i - 0.05 * 999.5, i + 999.5 * 1.05 }, panel.y_range)
+            assert.equal(200, panel.y_step)
+            assert.equal(1, #panel.marks)
+            assert.is_nil(panel.marks[1].label)
+          end
+        end
+      end
+    end
+    near({ 0.25 - 0.5, 0.25 + 0.5 }, drawn({ a = pn.full({ 1, 5 }, 0.25) }, { kind = "pairs" })[1].x_range)
+    local bad = drawn({ a = two, b = two }, { kind = "pairs" }, { divergences = 1, statistics = {
+      divergent = pn.eye(10):slice(1, 3, 4) } })
+    assert.same({ "draws", "diverged" }, each(bad[2], "label"))
+    near({ two[1][3]:item(), two[2][4]:item() }, column(bad[2].marks[2], 1))
+    assert.is_nil(drawn({ a = two, b = two }, { kind = "pairs" }, { divergences = 0 })[2].marks[2])
+  end)
+
+  it("of energies: those less each chain's mean, and their changes within chains", function()
+    local energy = pn.tensor { { 1.5, 2.25, 4, 3 }, { 10, 14.5, 12, 11 } }
+    local more = { statistics = { energy = energy }, e_bfmi = { 0.456, 1 } }
+    local panel = drawn({ a = two }, { kind = "energy" }, more)[1]
+    assert.same({ "E-BFMI 0.46, 1.00", "energy", "density", {} }, { panel.title, panel.x_label, panel.y_label,
+      panel.y_names })
+    assert.same({ "energy less its mean", "its change in a transition" }, each(panel, "label"))
+    for k, list in ipairs { { -1.1875, -0.4375, 1.3125, 0.3125, -1.875, 2.625, 0.125, -0.875 },
+      { 0.75, 1.75, -1, 4.5, -2.5, -1 } } do
+      local x, height = kernel_curve(list, 160, true)
+      near(x, column(panel.marks[k], 1))
+      near(height, column(panel.marks[k], 2))
+    end
+    more.statistics.energy = energy:slice(2, 1, 3)
+    assert.equal(2, #drawn({ a = two }, { kind = "energy" }, more)[1].marks)
+    for _, none in ipairs { { energy = energy:slice(2, 1, 2) }, {} } do
+      refused("plot: kind 'energy' is of draws by trajectories %(pn.nuts, pn.hmc%)", posterior_plot.draw, { draws = {},
+        names = {}, latent = {}, statistics = none }, "x.svg", { kind = "energy" })
+    end
+  end)
+
+  it("of too many numbers: the first ones, which the title says; a title and a size that are given stay", function()
+    for kind, most in pairs { trace = 8, rank = 9, marginal = 16, forest = 60, pairs = 6 } do
+      local draws = pn.arange(10):to("float64"):reshape { 1, 10, 1 } + 0.5
+      for extra = 0, 1 do
+        local _, figure = drawn({ a = draws:broadcast_to { 1, 10, most + extra } }, { kind = kind })
+        assert.equal(extra == 1 and ("the first %d of %d numbers (names says which)"):format(most, most + 1) or nil,
+          figure.title)
+      end
+      local _, figure = drawn({ a = draws:broadcast_to { 1, 10, most + 1 } }, { kind = kind, title = "mine",
+        size = { 300, 200 } })
+      assert.same({ "mine", { 300, 200 } }, { figure.title, figure.size })
+    end
+    local panels = drawn({ a = two, b = two:unsqueeze(3):broadcast_to { 2, 10, 3 } }, { kind = "marginal",
+      names = { "b[2]", "a" } })
+    assert.same({ "a", "b[2]" }, { panels[1].title, panels[2].title })
+  end)
+
+  it("of replications: shares of whole numbers with the middle 90 %, curves of others", function()
+    local counts = pn.tensor { 9, 0, 10, 11, 40, 10, 9, 10 }
+    local function picture(m, options)
+      local q = pn.nuts(m, { chains = 1, warmup = 20, draws = 60, generator = pn.generator(4) })
+      local predicted
+      local predict = q.predict
+      q.predict = function(...)
+        predicted = predict(...)
+        return predicted
+      end
+      local panel = panels_of({ plot = function(_, ...) return posterior_plot.draw(q, ...) end }, options)[1]
+      return panel, predicted
+    end
+    local m = pn.model(function(m)
+      local rate = m:sample("rate", dist.gamma(2000, 200))
+      m:observe("x", dist.normal(rate, 1), 9.5)
+      m:plate("rows", 8, function() m:observe("n", dist.poisson(rate), counts) end)
+    end)
+    local panel, predicted = picture(m, { kind = "predictive", site = "n" })
+    local n = predicted.n
+    assert.same({ 40, 8 }, n:shape())
+    local low, high = 0, 40
+    assert.is_true(n:min():item() > low and n:max():item() < high)
+    local top = 3 / 8
+    for k = 0, high - low do
+      local share = n:eq(low + k):to("float64"):mean(2)
+      local list, got = share:totable(), {}
+      top = math.max(top, quantile(list, 0.95))
+      for at = 1, 4 do got[at] = column(panel.marks[1], at)[k + 1] end
+      near({ low + k, quantile(list, 0.5), quantile(list, 0.05), quantile(list, 0.95) }, got)
+      near({ counts:eq(low + k):to("float64"):mean():item() }, { column(panel.marks[2], 2)[k + 1] })
+    end
+    near({ low - 0.6, high + 0.6 }, panel.x_range)
+    near({ 0, 1.1 * top }, panel.y_range)
+    assert.same({ "replicated, 90 %", "observed" }, each(panel, "label"))
+    assert.same({ "n", "share", "below" }, { panel.x_label, panel.y_label, panel.legend })
+    assert.is_nil(panel.y_names)
+    panel, predicted = picture(pn.model(function(r)
+      local mu = r:sample("mu", dist.normal(0, 1))
+      r:observe("z", dist.normal(mu, 1):expand { 6 }, pn.tensor { 0.5, 1.5, -1, 0.25, 3, 2.125 })
+    end), { kind = "predictive" })
+    assert.same({ "z", "density", {} }, { panel.x_label, panel.y_label, panel.y_names })
+    assert.equal(41, #panel.marks)
+    assert.same({ "replicated", false, "observed" }, { panel.marks[1].label, panel.marks[2].label or false,
+      panel.marks[41].label })
+    local x, height = kernel_curve(predicted.z[3]:totable(), 120)
+    near(x, column(panel.marks[3], 1))
+    near(height, column(panel.marks[3], 2))
+    x, height = kernel_curve({ 0.5, 1.5, -1, 0.25, 3, 2.125 }, 200)
+    near(x, column(panel.marks[41], 1))
+    near(height, column(panel.marks[41], 2))
+    panel = picture(pn.model(function(r) -- whole numbers that are too many for shares of each
+      local rate = r:sample("rate", dist.gamma(200, 1))
+      r:observe("n", dist.poisson(rate):expand { 3 }, pn.tensor { 100, 200, 160 })
+    end), { kind = "predictive" })
+    assert.equal(41, #panel.marks)
+    refused("plot: the model observes nothing", picture, pn.model(function(r) r:sample("a", dist.normal(0, 1)) end),
+      { kind = "predictive" })
   end)
 end)
 

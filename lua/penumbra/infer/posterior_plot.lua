@@ -37,7 +37,6 @@ local function numbers_of(p, names, most)
   for name in pairs(known) do
     all[#all + 1] = name
   end
-  table.sort(all)
   for _, name in ipairs(chosen) do
     if not known[name] then
       core.error(("plot: there is no site '%s'%s"):format(tostring(name), options.suggestion(name, all)))
@@ -125,7 +124,7 @@ end
 local function wide_step(x)
   local size = (x:max() - x:min()):item() / 3.5
   local power = 10 ^ math.floor(math.log(size > 0 and size or 1, 10))
-  local lead = size > 0 and size / power or 1
+  local lead = size / power
   return (lead < 1.5 and 1 or lead < 3.2 and 2 or lead < 7 and 5 or 10) * power
 end
 
@@ -280,7 +279,7 @@ function kinds.pairs(p, list)
       panels[#panels].cell = (i - 1) * n + j
     end
   end
-  local side = math.max(140, 230 - 12 * n)
+  local side = 230 - 12 * n
   return panels, { columns = n, size = { n * side + 90, n * side + 120 }, legend = "below", aligned = true }
 end
 
