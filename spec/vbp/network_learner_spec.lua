@@ -478,6 +478,10 @@ describe("a learner", function()
       assert.same({ { 3, 1 }, { 3, 1 }, 1 }, { g2.outputs:shape(), g2.y:shape(), #g2.gates })
     end
     assert.is_nil(make { likelihood = "categorical" }:generate(point).y)
+    local any = make { sharpness = .5 }
+    local function drawn(o) return any:generate(point, o).outputs:totable() end
+    assert.same(drawn { generator = pn.generator(1) }, drawn { generator = pn.generator(1), sharpness = .5 })
+    assert.is_not.same(drawn(), drawn())
     local m = make { method = "map" }
     assert.same({ 7, 3, 1 }, m:draws(point, { draws = 7 }):shape())
     near((m:draws(point, { draws = 7 })[7] - m:moments(point)):abs():max(), 0, 0)
