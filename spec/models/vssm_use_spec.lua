@@ -527,12 +527,12 @@ describe("bad input", function()
     assert.same({ 6, 6 }, { semi.disturbance.from_state:parameters()[1]:size(2), width(semi.initial) })
     assert.is_nil(semi.disturbance.rest)
     -- scales come no nearer to 0 than 1e-6
-    local own = pn.models.vssm { size = 1, latent = 1, units = 2, noise = "network", hidden = { transition = {},
+    local own = pn.models.vssm { size = 2, latent = 1, units = 2, noise = "network", hidden = { transition = {},
       initial = {}, disturbance = {}, prefix = { 2 }, emission = {} } }
-    own.decoder[1]:parameters()[1]:set(pn.zeros { 1, 2 })
-    own.decoder[1]:parameters()[2]:set(pn.tensor { 0.25, -1e4 })
-    local y = own:generate(300, { steps = 2, generator = pn.generator(1) }) - 0.25
-    assert.near(1, y:square():mean():item() * 1e12, 0.35)
+    own.decoder[1]:parameters()[1]:set(pn.zeros { 1, 4 })
+    own.decoder[1]:parameters()[2]:set(pn.tensor { 0.25, 0.5, -1e4, -1e4 })
+    local y = own:generate(300, { steps = 2, generator = pn.generator(1) }) - pn.tensor { 0.25, 0.5 }
+    assert.near(1, y:square():mean():item() * 1e12, 0.25)
   end)
 
   it("of series that do not fit is refused", function()
@@ -544,11 +544,13 @@ describe("bad input", function()
     assert.matches("generate: inputs must be %[5, 2, 2%], got nil", message_of(m.generate, m, 2, { steps = 5 }))
     assert.matches("generate: inputs must have shape %[5, 2, 2%], got %[5, 2, 1%]", message_of(m.generate, m, 2, { steps = 5,
       inputs = pn.ones { 5, 2, 1 } }))
-    local plain = pn.models.vssm { size = 1, latent = 2, units = 3, markov = false, series = 2 }
+    local plain = pn.models.vssm { size = 1, latent = 2, units = 3, markov = false, series = 1 }
     assert.matches("generate: inputs must be absent, this model has no covariates", message_of(plain.generate, plain, 2,
       { steps = 1, inputs = pn.ones { 1, 2, 1 } }))
     assert.matches("generate: a model with identities of series has none for new ones", message_of(plain.generate,
       plain, 2, { steps = 1 }))
+    local one = pn.models.vssm { size = 1, latent = 2, units = 3, covariates = 1 }
+    assert.matches("generate: inputs must be %[5, 2, 1%], got nil", message_of(one.generate, one, 2, { steps = 5 }))
     for k, want in pairs { [1] = false, [2] = true } do
       assert.same({ want, false }, { m:sees(k, 4).state, plain:sees(k, 4).state })
     end
