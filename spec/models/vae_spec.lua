@@ -574,6 +574,14 @@ describe("a model that begins at the data's mean", function()
   end)
 end)
 
+describe("a mixture's decoder", function()
+  it("begins with components that stand apart, of one scale and alike likely", function()
+    local m = pn.models.vae { data = 2, latent = 1, hidden = { 3 }, decoder = "mixture", components = 3 }
+    assert.same({ 0, 0, 0, 0, 0, 0, -1, 0, 1, -1, 0, 1, 0, 0, 0, 0, 0, 0 }, m.likelihood:bias():totable())
+    assert.is_false(m.likelihood:begin_at(pn.zeros { 2 }))
+  end)
+end)
+
 describe("the first fit of a model without a mean", function()
   local data = pn.tensor { { 0, 1, 1 }, { 0, 0, 1 }, { 1, 1, 1 }, { 0, 1, 1 } }
   local still = { data = data, epochs = 1, lr = 0 }
