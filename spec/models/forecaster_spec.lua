@@ -405,15 +405,27 @@ describe("a forecaster", function()
       local m, at, moved = make("deepar", 1, { covariates = 0, series = 0 }), nil, {}
       local bias = m:parameters()[#m:parameters()]
       at = bias:detach() + 0
-      local from = core.clock()
+      local from, loss = core.clock(), m:loss(b):item()
       local s = m:fit { series = b, steps = steps, lr = 1e-7, decay = 0.25, seed = 3, on_step = function()
         moved[#moved + 1] = (bias:detach() - at):abs():max():item() / 1e-7
         at = bias:detach() + 0
       end }
       for k, rate in ipairs(rates) do assert.near(rate, moved[k], 1e-3) end
-      assert.same({ steps, s.history[steps], 3 }, { s.iteration, s.loss, s.seed })
+      assert.same({ steps, s.history[steps], 3, loss }, { s.iteration, s.loss, s.seed, s.history[1] })
       assert.is_true(s.seconds > 0 and s.seconds <= core.clock() - from)
     end
+    -- of a batch, one of its series at a time, each of them
+    local some, kinds = make("deepar", 1, { covariates = 0, series = 0 }), {}
+    local alone = {}
+    for k = 1, 2 do alone[k] = some:loss({ y = b.y:slice(2, k, k), location = pn.zeros { 1, 1 }, scale =
+      pn.ones { 1, 1 } }):item() end
+    for _, v in ipairs(some:fit({ series = { y = b.y, location = pn.zeros { 2, 1 }, scale = pn.ones { 2, 1 } },
+      steps = 30, batch_size = 1, lr = 1e-12, seed = 2 }).history) do
+      local k = math.abs(v - alone[1]) < 1e-8 and 1 or 2
+      assert.near(alone[k], v, 1e-8)
+      kinds[k] = true
+    end
+    assert.same({ true, true }, kinds)
     local set, lists = a_set(50), {}
     for k, size in ipairs { false, 50, 51 } do
       lists[k] = make("deepar", 1):fit({ series = set, window = 9, steps = 1, batch_size = size or nil, seed = 4 })
@@ -435,6 +447,13 @@ describe("a forecaster", function()
     local whole = train {}
     local again = train { resume = true }
     assert.same({ whole.loss, 3, whole.seconds }, { again.loss, again.iteration, again.seconds })
+    os.remove(path)
+    -- the seconds are those of all parts
+    local part = train { on_step = function(s) return s.iteration < 2 end }
+    local from = core.clock()
+    local both = train { resume = true }
+    assert.same({ 2, 3 }, { part.iteration, both.iteration })
+    assert.is_true(both.seconds > part.seconds and both.seconds <= part.seconds + core.clock() - from)
     os.remove(path)
     -- the file appears as often as is asked, and at the end
     local there = {}
