@@ -396,6 +396,8 @@ describe("a forecaster", function()
       assert.matches(text, message_of(m.log_evidence, m, b), 1, true)
     end
     assert.equal(1 << 53, read("spec", m, { y = y, start = { 1 << 53 } }).start:item())
+    assert.equal("belief of deepar about 1 series", tostring(m:filter { y = y }))
+    assert.equal(("deepar(1 observed, 0 covariates, %d parameters)"):format(m:num_parameters()), tostring(m))
   end)
 
   -- Adam moves a parameter whose slope stays the same by the rate itself.

@@ -195,6 +195,7 @@ describe("the variational ReLU network", function()
     assert.same({ 10, nil }, { #r.bounds, r.steps })
     local m = pn.vbp.relu_net { sizes = { 3, 6, 1 }, seed = 4 }
     assert.equal(3, #m:observe(x, y).bounds)
+    assert.equal("relu_net of layers 3-6-1", tostring(m))
     local rise = {}
     for k = 2, 10 do rise[k] = r.bounds[k] - r.bounds[k - 1] end
     assert.is_true(rise[2] > rise[3] and rise[3] > rise[4])
