@@ -123,6 +123,35 @@ describe("adaptation", function()
     assert.matches("wiener: variance_rate must be a number from 0 on, got %-1",
       message_of(continual.wiener, { variance_rate = -1 }))
     assert.matches("option 'stiffness' is required", message_of(continual.ornstein_uhlenbeck, {}))
+    for _, bad in ipairs { math.huge, 0 / 0, "1", pn.ones { 2 } } do
+      assert.matches("bayesian_forgetting: elapsed must be a number from 0 on, got ", message_of(forget.apply, forget,
+        standard, standard, bad))
+    end
+    assert.matches("bayesian_forgetting: age must be a number from 0 on, or a tensor of them, got %-1",
+      message_of(forget.memory_weight, forget, -1))
+    assert.matches("bayesian_forgetting: age must be 0 or more everywhere, got %-2", message_of(forget.memory_weight,
+      forget, pn.tensor { -2 }))
+    assert.equal(0, forget:memory_weight(pn.zeros { 0 }):numel())
+    for _, bad in ipairs { 0, -1, math.huge } do
+      assert.matches("ornstein_uhlenbeck: lag must be positive, got", message_of(continual.ornstein_uhlenbeck,
+        { stiffness = 1, lag = bad }))
+    end
+    for _, bad in ipairs { -1e-9, math.huge } do
+      assert.matches("ornstein_uhlenbeck: stiffness must be a number from 0 on, got", message_of(
+        continual.ornstein_uhlenbeck, { stiffness = bad }))
+    end
+    assert.matches("rate must be at least 0 and below 1, got %-", message_of(continual.bayesian_forgetting, { rate =
+      -1e-9 }))
+    near(1, after(continual.ornstein_uhlenbeck { stiffness = 0 }, 1, 2, 5), 1e-12)
+    assert.same({ "bayesian_forgetting{rate = 0.1, lag = 2.5}", "wiener{variance_rate = 0.5, lag = 1}" },
+      { tostring(forget), tostring(continual.wiener { variance_rate = 0.5 }) })
+    local vectors = dist.normal(pn.zeros { 2 }, 1):independent(1)
+    assert.matches("prior must be a factor of numbers, as q is, got one of vectors", message_of(forget.apply, forget,
+      standard, vectors, 1))
+    assert.matches("prior must be a factor of vectors, as q is, got one of numbers", message_of(forget.apply, forget,
+      vectors, standard, 1))
+    assert.matches("q must be a normal distribution or a Gaussian factor, got number", message_of(forget.apply, forget,
+      1, standard, 1))
     local full = dist.multivariate_normal { loc = pn.zeros { 2 }, covariance_matrix = pn.eye(2) }
     assert.matches("q must have a precision for each weight", message_of(forget.apply, forget, full, full, 1))
   end)

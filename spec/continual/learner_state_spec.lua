@@ -185,6 +185,48 @@ describe("observe", function()
   end)
 end)
 
+describe("a step", function()
+  it("tells what of the memory is new, how old its data are, and what exceeded the guards", function()
+    local learner = new { memory = { size = 14 } }
+    local first = learner:observe(xs[1], ys[1], 10)
+    assert.same({ 12, 0, 12 }, { first.memory.kept_new, first.memory.kept_old, #first.memory.ages })
+    assert.same({ true, 1 }, { first.memory_exceeds_data, learner.counts.memory_exceeds_data })
+    local second = learner:observe(xs[2], ys[2], 14)
+    local memory = second.memory
+    assert.same({ 14, false, 1 }, { memory.kept_new + memory.kept_old, second.memory_exceeds_data,
+      learner.counts.memory_exceeds_data })
+    local new_ones = 0
+    for _, age in ipairs(memory.ages) do
+      assert.is_true(age == 0 or age == 4)
+      new_ones = new_ones + (age == 0 and 1 or 0)
+    end
+    assert.equal(new_ones, memory.kept_new)
+    assert.same(memory.ages, learner.memory.age:totable())
+    -- as many data as the memory holds: it exceeds them
+    assert.is_true(new({ memory = { size = 12 } }):observe(xs[1], ys[1]).memory_exceeds_data)
+    local bias = math.max(first.bias.precision, first.bias.mean)
+    for factor, want in pairs { [1 - 1e-9] = true, [1 + 1e-9] = false } do
+      local l = new { memory = { size = 14 }, guard = { unconverged = bias * factor } }
+      assert.same({ want, want and 1 or 0 }, { l:observe(xs[1], ys[1], 10).unconverged, l.counts.unconverged })
+    end
+    local without = continual.learner { network = network(), likelihood = "categorical", seed = 5, steps = { first = 6,
+      later = 4 }, draws = { train = 3, predict = 20 } }
+    local report = without:observe(xs[1], ys[1])
+    assert.same({ "projection", 0, 0, 0, false }, { report.method, report.clipped, report.time, report.elapsed,
+      report.memory_exceeds_data })
+    assert.same({ {}, 0, 0 }, { report.memory.ages, report.memory.kept_new, report.memory.kept_old })
+    assert.same({ 1, 1, 1 }, { without:observe(xs[2], ys[2]).time, without.time, report.weight })
+    assert.same({ "learner{27 weights, step 2, memory 0}", 2 }, { tostring(without), without.step })
+    assert.matches("observe: time must not run back: the batch before was of 1, got 0.5", message_of(without.observe,
+      without, xs[3], ys[3], 0.5))
+    for _, time in ipairs { 0 / 0, math.huge, "1" } do
+      assert.matches("observe: time must be a finite number, got ", message_of(without.observe, without, xs[3], ys[3],
+        time))
+    end
+    assert.same({ 1, 0 }, { without:observe(xs[3], ys[3], 1).time, without:observe(xs[3], ys[3], 1).elapsed })
+  end)
+end)
+
 describe("a file", function()
   local path = os.tmpname()
   after_each(function() os.remove(path) end)
@@ -285,11 +327,51 @@ describe("options", function()
       { "linear layer 2 must have weights of its own", { network = nn.sequential { twice, nn.tanh(), twice } } },
       { 'estimator must be "reparametrised" where', { estimator = "hessian", likelihood = function() end } },
       { "seed must be a whole number", { seed = -1 } },
+      { "noise must be a positive number", { likelihood = "normal", noise = math.huge } },
+      { "noise must be a positive number", { likelihood = "normal", noise = { learn = true, initial = 0 } } },
+      { "memory: size must be a number from 0 on, got %-1", { memory = { size = -1 } } },
+      { "draws.train must be a whole number from 1 on, got 0", { draws = { train = 0 } } },
+      { "draws.predict must be a whole number from 1 on, got 0", { draws = { predict = 0 } } },
+      { "steps.later must be a whole number from 1 on, got 0", { steps = { later = 0 } } },
+      { "steps.second must be a whole number from 1 on, got 0", { steps = { second = 0 } } },
+      { "optimiser.lr must be above 0, got inf", { optimiser = { lr = math.huge } } },
+      { "optimiser.final must be above 0, got 0", { optimiser = { final = 0 } } },
+      { "initial.share must be above 0 and below 1, got 0", { initial = { share = 0 } } },
+      { "initial.alpha must be above .*, got %-1e%-09", { initial = { alpha = -1e-9 } } },
+      { "guard.floor must be above 0 and below 1, got 1.5", { guard = { floor = 1.5 } } },
+      { "guard.unconverged must be above 0, got 0", { guard = { unconverged = 0 } } },
     } do
       local given = { network = network(), likelihood = "categorical" }
       for name, value in pairs(case[2]) do given[name] = value end
       if next(case[2]) == nil then given.network = nil end
       assert.matches("learner: " .. case[1], message_of(continual.learner, given))
     end
+  end)
+
+  it("that stand at their bounds are taken, and defaults are as they are told", function()
+    for _, more in ipairs { { initial = { alpha = 0 } }, { guard = { floor = 1 } }, { memory = { size = 0 } },
+      { draws = { train = 1, sites = 1, predict = 1 } }, { steps = { first = 1, later = 1, second = 1 } },
+      { forget = false, memory = { size = 2, tempered = false } }, { progress = true }, { seed = 0 } } do
+      more.network, more.likelihood = network(), "categorical"
+      if more.forget == false then more.forget = nil end
+      continual.learner(more)
+    end
+    for _, name in ipairs { "ornstein_uhlenbeck", "wiener" } do
+      local forget = continual[name] { [name == "wiener" and "rate" or "stiffness"] = 0.1 }
+      new { forget = forget, memory = { size = 0 } }
+      assert.matches(name .. ": memory must be empty", message_of(new, { forget = forget, memory = { size = 1 } }))
+    end
+    local told = {}
+    local learner = new { progress = function(stage, done, steps, elbo)
+      assert.equal("number", type(elbo))
+      told[stage] = { done, steps }
+    end }
+    learner:observe(xs[1], ys[1])
+    assert.same({ projection = { 60, 60 } }, told)
+    learner:observe(xs[2], ys[2])
+    assert.same({ projection = { 40, 40 } }, told)
+    assert.is_nil(learner.noise_scale)
+    local noisy = new { likelihood = "normal", noise = { learn = true }, network = network() }
+    assert.near(0.1, noisy.noise_scale, 1e-15)
   end)
 end)

@@ -522,6 +522,56 @@ describe("bad input", function()
   end)
 end)
 
+describe("a model's defaults", function()
+  it("are those of its options", function()
+    local o = { size = 2, diffusion = 0.5, noise = 0.1, hidden = { 3 } }
+    local function made(more)
+      local given = {}
+      for _, list in ipairs { o, more } do
+        for name, v in pairs(list) do given[name] = v end
+      end
+      return pn.models.bnsde(given)
+    end
+    local law = made { initial = {} }
+    assert.same({ { 0, 0 }, { 1, 1 } }, { law.initial_mean:totable(), law.initial_scale:totable() })
+    law = made { initial = { mean = -2, scale = 0 } }
+    assert.same({ { -2, -2 }, { 0, 0 } }, { law.initial_mean:totable(), law.initial_scale:totable() })
+    local encoded = made { encoder = { 3 } }
+    assert.same({ 3, { 6, 3 } }, { encoded.prefix, encoded.encoder[1]:parameters()[1]:shape() })
+    assert.equal(1, made({ encoder = { 3 }, prefix = 1 }).prefix)
+    assert.matches("bnsde: prefix must be a whole number from 1 on, got 0", message_of(made, { encoder = { 3 },
+      prefix = 0 }))
+    local plain = made {}
+    assert.same({ 2, 2, "first" }, { plain.size, plain.latent, plain.initial })
+    assert.same({ 1, 1 }, made({ prior_drift = spring }).gamma:totable())
+    assert.equal(3, made({ time = true }).network.net[1]:parameters()[1]:size(1))
+    assert.matches("^bnsde%(black box, 2 observed, 2 latent, weights per trajectory, %d+ parameters%)$", tostring(plain))
+    assert.matches("^bnsde%(hybrid, 2 observed, 3 latent, weights per step, ", tostring(made { prior_drift = spring,
+      latent = 3, weights = "step" }))
+    for text, more in pairs { ["with a decoder paths cannot begin at observations"] = { decoder = { 3 } },
+      ["initial and encoder exclude each other"] = { encoder = { 3 }, initial = {} },
+      ["must take 3 inputs (h and t) and give 2 outputs"] = { time = true, network = nn.linear(2, 2) },
+      ["step must be positive, got inf"] = { step = math.huge }, ["step must be positive, got 0"] = { step = 0 },
+      ["hidden[2] must be a whole number from 1 on, got 0"] = { hidden = { 3, 0 } },
+      ["noise must be a number or a list of 2, positive"] = { noise = pn.param(pn.ones { 2 }) },
+      ["diffusion must be a number or a list of 2, positive"] = { diffusion = pn.ones { 2, 1 } },
+      ["initial.mean must be a number or a list of 2"] = { initial = { mean = { 1 } } },
+    } do
+      local message = message_of(made, more)
+      assert.truthy(message:find(text, 1, true), message)
+      assert.is_nil(message:find "true")
+    end
+    local b = data(4, 8)
+    for _, noise in ipairs { pn.ones { 3, 1, 8, 3 }, pn.ones({ 3, 1, 8, 2 }, { dtype = "float32" }) } do
+      assert.matches("paths: noise must be float64 %[3, 1, 8, 2%], got ", message_of(plain.paths, plain, b, { noise =
+        noise }))
+    end
+    assert.equal(plain:loss(b, { num_data = 8, generator = pn.generator(1) }):item(), plain:loss(b, { generator = pn.generator(1) }):item())
+    assert.matches("num_data must be a whole number from 8 on, got 7", message_of(plain.loss, plain, b, { num_data =
+      7 }))
+  end)
+end)
+
 -- what a solver asks for
 describe("the parts of the equation", function()
   it("frozen at the means are another model's prior drift, which training leaves as it is", function()

@@ -281,6 +281,87 @@ describe("models by EM in closed form", function()
     end
   end)
 
+  it("stop where a step gains less than is asked, or when they are told", function()
+    for name, o in pairs(kinds) do
+      local function fit(more)
+        local m = pn.models[name](o)
+        more.data, more.generator = x, pn.generator(1)
+        return m:fit(more)
+      end
+      local h = fit({ max_steps = 6, tolerance = -1 }).history
+      assert.equal(6, #h)
+      local r = fit { tolerance = 1e9 }
+      assert.same({ 2, true, h[2], 2 }, { r.steps, r.converged, r.log_likelihood, #r.history })
+      assert.is_true(h[2] - h[1] > h[3] - h[2] and h[3] - h[2] > h[4] - h[3])
+      r = fit { tolerance = h[3] - h[2] } -- what grows by as much goes on
+      assert.same({ 4, true }, { r.steps, r.converged })
+      local calls = 0
+      r = fit { tolerance = -1, on_step = function(s)
+        calls = calls + 1
+        return s.steps < 3
+      end }
+      assert.same({ 3, 3, false }, { calls, r.steps, r.converged })
+    end
+    assert.equal("factor_analysis(3 -> 1, diagonal noise)", tostring(pn.models.factor_analysis(kinds.factor_analysis)))
+    assert.equal("gaussian_mixture(2 components, 3 numbers, full covariance)",
+      tostring(pn.models.gaussian_mixture(kinds.gaussian_mixture)))
+  end)
+
+  -- The log-likelihood before the first step tells where it began.
+  it("begin at rows far from one another, or at loadings that share the variance", function()
+    local nan, n = 0 / 0, 200
+    local rows, weights = pn.tensor { { 0, 1 }, { 2, nan }, { 3, 5 } }, pn.tensor { 1, 2, 1 }
+    local variance = { (49 / 16 + 2 / 16 + 25 / 16) / 4, 4 } -- around 7 / 4 and 3: weighed, of what was seen
+    local start = { { 0, 1 }, { 2, 3 }, { 3, 5 } } -- the mean in the place of a gap
+    local function apart(i, j) -- by what both rows have
+      local d = (start[i][1] - start[j][1]) ^ 2 / variance[1]
+      return i ~= 2 and j ~= 2 and d + (start[i][2] - start[j][2]) ^ 2 / variance[2] or d
+    end
+    local chance = {}
+    for i = 1, 3 do
+      local sum = 0
+      for j = 1, 3 do sum = sum + apart(i, j) * weights[j]:item() end
+      for j = 1, 3 do
+        local pair = math.min(i, j) * 10 + math.max(i, j)
+        chance[pair] = (chance[pair] or 0) + weights[i]:item() / 4 * apart(i, j) * weights[j]:item() / sum
+      end
+    end
+    for covariance, cov in pairs { full = pn.tensor(variance):diag_embed(), diagonal = pn.tensor(variance),
+      spherical = pn.tensor((variance[1] + variance[2]) / 2) } do
+      local value, found = {}, {}
+      for i = 1, 3 do
+        for j = i + 1, 3 do
+          local each = mixture_density({ components = 2, data = 2, covariance = covariance, logits = pn.zeros { 2 },
+            loc = pn.tensor { start[i], start[j] }, cov = pn.stack({ cov, cov }, 1) }, rows)
+          value[i * 10 + j] = ((each * weights):sum() / 4):item()
+        end
+      end
+      for seed = 1, n do
+        local m = pn.models.gaussian_mixture { data = 2, components = 2, covariance = covariance, floor = 0.1 }
+        local first = m:fit({ data = rows, weights = weights, max_steps = 1, generator = pn.generator(seed) }).history[1]
+        local best
+        for pair, v in pairs(value) do
+          best = (not best or math.abs(v - first) < math.abs(value[best] - first)) and pair or best
+        end
+        assert.near(value[best], first, 1e-10)
+        found[best] = (found[best] or 0) + 1
+      end
+      for pair, p in pairs(chance) do
+        assert.near(p, (found[pair] or 0) / n, 6 * (p * (1 - p) / n) ^ 0.5, pair)
+      end
+    end
+    local wide = pn.randn({ 50, 6 }, { generator = pn.generator(2) }) * pn.tensor { 3, 1, 1, 2, 1, 1 } + 1
+    for _, noise in ipairs { "diagonal", "isotropic" } do
+      local m = pn.models.factor_analysis { data = 6, latent = 4, noise = noise }
+      local first = m:fit({ data = wide, max_steps = 1, generator = pn.generator(3) }).history[1]
+      local spread = (wide - wide:mean(1)):square():mean(1)
+      local load = pn.randn({ 6, 4 }, { generator = pn.generator(3) }) * (spread / 4):sqrt():unsqueeze(2)
+      local cov = load:matmul(load:t()) + (noise == "diagonal" and spread or spread * 0 + spread:mean()):diag_embed()
+      local law = pn.dist.multivariate_normal { loc = wide:mean(1), covariance_matrix = cov }
+      assert.near(law:log_prob(wide):mean():item(), first, 1e-10)
+    end
+  end)
+
   it("refuse what they cannot learn from", function()
     for name, o in pairs(kinds) do
       local m = pn.models[name](o)

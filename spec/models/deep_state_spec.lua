@@ -42,6 +42,28 @@ local function system_of(steps, start)
 end
 
 describe("deep_state", function()
+  it("begins with noise of the size that is asked for, 0.1, around a state and an offset of 0", function()
+    for _, size in ipairs { 1, 2 } do
+      for _, scale in ipairs { false, 0.3 } do
+        local m = pn.models.deep_state { size = size, trend = true, seasonal = { 3 }, hidden = 2, offset = true,
+          noise = scale or nil }
+        local v = math.log(math.exp(scale or 0.1) - 1)
+        local head, first = m.head:state().bias:reshape { size, 5 }, m.first:state().bias:reshape { size, 10 }
+        local want = pn.tensor { v, v, v, v, 0 } -- level, slope, season, observation; offset
+        assert.is_true((head - want):abs():max():item() < 1e-14)
+        assert.equal(0, first:slice(2, 1, 5):abs():max():item())
+        assert.is_true((first:slice(2, 6, 10) - v):abs():max():item() < 1e-14)
+        assert.same({ { 1, 0, 0, 0, 0 }, { 0, 1, 0, 0, 0 }, { 0, 0, 1, 1, 1 } }, m.blocks:totable())
+      end
+    end
+    assert.same({ 40, 1 }, { pn.models.deep_state({}).head:state().weight:size(1), #pn.models.deep_state({}).layers })
+    for _, covariates in ipairs { 0, 1, 3 } do
+      local m = pn.models.deep_state { covariates = covariates, features = 0, hidden = 2, layers = 2 }
+      assert.equal(8 * math.max(1, covariates), m.layers[1]:state().weight_ih:numel())
+    end
+    assert.is_nil(pn.models.deep_state({}).offset)
+  end)
+
   it("of constant noise has Kalman's likelihood, states and forecasts", function()
     local m, steps, ahead = constant(noise), 7, 4
     local y = pn.randn({ steps, 1, 1 }, { generator = pn.generator(1) }) * 2

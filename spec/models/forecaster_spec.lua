@@ -1,6 +1,7 @@
 -- What all forecasters share: batches and their errors, padding, scales, training and its resumption, beliefs, files.
 -- Each model is one row of `kinds` and runs through all of it.
 local pn = require "penumbra"
+local core = require "penumbra.core"
 local message_of = require("spec.helper").message_of
 
 local int64 = { dtype = "int64" }
@@ -367,6 +368,112 @@ describe("a forecaster", function()
       local b = read("spec", pn.models.deepar { scaling = scaling, hidden = 2 }, { y = pn.zeros { 3, 2, 1 } })
       assert.equal(2, b.scale:sum():item())
     end
+  end)
+
+  it("finds a change between two steps, and none in one; ends that all have are none", function()
+    local read = require "penumbra.models.prepared_batch".read
+    local m = pn.models.deepar { scaling = "change", hidden = 2 }
+    local y = pn.tensor { { { 2 } }, { { 5 } }, { { 3 } } }
+    for steps, want in ipairs { 1, 3, 2.5 } do
+      local b = read("spec", m, { y = y:slice(1, 1, steps), lengths = { steps } })
+      assert.same({ 2, want }, { b.location:item(), b.scale:item() })
+      assert.is_nil(b.lengths)
+      assert.is_nil(b.active)
+      assert.is_true(b.complete)
+      local first = read("spec", m, { y = y, context = steps })
+      assert.same({ 2, want }, { first.location:item(), first.scale:item() })
+    end
+    assert.same({ true, true, false }, read("spec", m, { y = y, lengths = { 2 } }).active:squeeze(2):totable())
+    for text, b in pairs { ["context must be a whole number from 1 on, got 0"] = { y = y, context = 0 },
+      ["y must have shape [T, B, 1], got [0, 3, 1]"] = { y = pn.zeros { 0, 3, 1 } },
+      ["y must have shape [T, B, 1], got [3, 0, 1]"] = { y = pn.zeros { 3, 0, 1 } },
+      ["y must have shape [T, B, 1], got [3, 1]"] = { y = pn.zeros { 3, 1 } },
+      ["start must lie between 0 and 9007199254740992, got -1 to -1"] = { y = y, start = { -1 } },
+      ["start must lie between 0 and 9007199254740992, got 9007199254740993"] = { y = y, start = { (1 << 53) + 1 } },
+      ["lengths must be int64 [1], got int64 [1, 1]"] = { y = y, lengths = { { 1 } } },
+      ["lengths must be int64 [1], got float64 [1]"] = { y = y, lengths = pn.ones { 1 } },
+    } do
+      assert.matches(text, message_of(m.log_evidence, m, b), 1, true)
+    end
+    assert.equal(1 << 53, read("spec", m, { y = y, start = { 1 << 53 } }).start:item())
+    assert.equal("belief of deepar about 1 series", tostring(m:filter { y = y }))
+    assert.equal(("deepar(1 observed, 0 covariates, %d parameters)"):format(m:num_parameters()), tostring(m))
+  end)
+
+  -- Adam moves a parameter whose slope stays the same by the rate itself.
+  it("trains at a rate that falls to the part that is left, in as many steps, of 50 windows each", function()
+    local b = { y = pn.randn({ 6, 2, 1 }, { generator = pn.generator(1) }) }
+    for steps, rates in ipairs { { 1 }, { 1, 0.25 }, { 1, 0.5, 0.25 } } do
+      local m, at, moved = make("deepar", 1, { covariates = 0, series = 0 }), nil, {}
+      local bias = m:parameters()[#m:parameters()]
+      at = bias:detach() + 0
+      local from, loss = core.clock(), m:loss(b):item()
+      local s = m:fit { series = b, steps = steps, lr = 1e-7, decay = 0.25, seed = 3, on_step = function()
+        moved[#moved + 1] = (bias:detach() - at):abs():max():item() / 1e-7
+        at = bias:detach() + 0
+      end }
+      for k, rate in ipairs(rates) do assert.near(rate, moved[k], 1e-3) end
+      assert.same({ steps, s.history[steps], 3, loss }, { s.iteration, s.loss, s.seed, s.history[1] })
+      assert.is_true(s.seconds > 0 and s.seconds <= core.clock() - from)
+    end
+    -- of a batch, one of its series at a time, each of them
+    local some, kinds = make("deepar", 1, { covariates = 0, series = 0 }), {}
+    local alone = {}
+    for k = 1, 2 do alone[k] = some:loss({ y = b.y:slice(2, k, k), location = pn.zeros { 1, 1 }, scale =
+      pn.ones { 1, 1 } }):item() end
+    for _, v in ipairs(some:fit({ series = { y = b.y, location = pn.zeros { 2, 1 }, scale = pn.ones { 2, 1 } },
+      steps = 30, batch_size = 1, lr = 1e-12, seed = 2 }).history) do
+      local k = math.abs(v - alone[1]) < 1e-8 and 1 or 2
+      assert.near(alone[k], v, 1e-8)
+      kinds[k] = true
+    end
+    assert.same({ true, true }, kinds)
+    local set, lists = a_set(50), {}
+    for k, size in ipairs { false, 50, 51 } do
+      lists[k] = make("deepar", 1):fit({ series = set, window = 9, steps = 1, batch_size = size or nil, seed = 4 })
+        .history
+    end
+    assert.same(lists[2], lists[1])
+    assert.are_not.same(lists[3], lists[1])
+    local path = os.tmpname()
+    os.remove(path)
+    local function train(o)
+      for key, value in pairs { series = set, window = 9, steps = 3, batch_size = 2, seed = 4, checkpoint = path } do
+        if o[key] == nil then o[key] = value end
+      end
+      return make("deepar", 1):fit(o)
+    end
+    assert.matches("fit: window must be a whole number from 1 on, got 0", message_of(function()
+      make("deepar", 1):fit { series = set, steps = 1 }
+    end))
+    local whole = train {}
+    local again = train { resume = true }
+    assert.same({ whole.loss, 3, whole.seconds }, { again.loss, again.iteration, again.seconds })
+    os.remove(path)
+    -- the seconds are those of all parts
+    local part = train { on_step = function(s) return s.iteration < 2 end }
+    local from = core.clock()
+    local both = train { resume = true }
+    assert.same({ 2, 3 }, { part.iteration, both.iteration })
+    assert.is_true(both.seconds > part.seconds and both.seconds <= part.seconds + core.clock() - from)
+    os.remove(path)
+    -- the file appears as often as is asked, and at the end
+    local there = {}
+    local function exists()
+      local file <close> = io.open(path)
+      return file ~= nil
+    end
+    train { steps = 5, checkpoint_every = 2, on_step = function(s)
+      there[s.iteration] = exists()
+      os.remove(path)
+    end }
+    assert.same({ false, false, true, false, true }, there)
+    assert.is_true(exists())
+    local contents = assert(pn.checkpoint.load(path))
+    contents.run.history = pn.zeros { 4 }
+    assert(pn.checkpoint.save(path, contents))
+    assert.matches("must have a loss for each iteration", message_of(train, { steps = 5, resume = true }))
+    os.remove(path)
   end)
 
   it("names what is wrong with a batch, an option, a file", function()

@@ -33,6 +33,19 @@ describe("issm", function()
     assert.error_matches(function() issm.new { level = false } end, "issm: needs a level, a trend or seasons")
     assert.error_matches(function() issm.new { seasonal = { 1 } } end, "period must be a whole number from 2 on, got 1")
     assert.error_matches(function() issm.new { seasons = { 7 } } end, "unknown option 'seasons'")
-    assert.error_matches(function() issm.new {}:emission(pn.zeros { 2 }) end, "time must be int64, got float64")
+    for _, name in ipairs { "emission", "innovation" } do
+      local s = issm.new {}
+      assert.error_matches(function() s[name](s, pn.zeros { 2 }) end, ("issm: %s: time must be int64, got float64")
+        :format(name))
+      assert.error_matches(function() s[name](s, 2) end, ("issm: %s: time must be a tensor, got 2"):format(name))
+    end
+    assert.error_matches(function() issm.new {}:rows(0) end, "issm: rows: T must be a whole number from 1 on, got 0")
+    for _, seasonal in ipairs { { 65536 }, { 7, 65530 } } do
+      assert.error_matches(function() issm.new { seasonal = seasonal } end, "issm: states of all cycles must be at most")
+    end
+    assert.error_matches(function() issm.new { seasonal = { 3, { period = 2, every = 0 } } } end,
+      "issm: seasonal 2: every must be a whole number from 1 on, got 0")
+    assert.equal(2, issm.new({ level = false, seasonal = { 2 } }).n)
+    assert.same({ { 1, 1, 0 } }, issm.new({ seasonal = { 2 } }):rows(1):totable()) -- from season 0 on
   end)
 end)

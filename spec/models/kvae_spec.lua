@@ -518,4 +518,68 @@ describe("a Kalman variational autoencoder", function()
     local function value(model) return model:log_evidence(b, { generator = pn.generator(1) }):totable() end
     assert.same(value(m), value(again))
   end)
+
+  -- Deviations of the bases and scales of the noise, of so many numbers that their mean squares are near.
+  it("begins where init says", function()
+    pn.seed(4)
+    for _, case in ipairs { { nil, 0.05, 0.5, 0.05, 0.3, 0.2, 1 }, { { transition = 0.3, emission = 2, inputs = 0.7,
+      state_scale = 0.6, emission_scale = 0.4, initial_scale = 3 }, 0.3, 2, 0.7, 0.6, 0.4, 3 } } do
+      local init, transition, emission, inputs, state, observed, first = table.unpack(case, 1, 7)
+      for _, noise in ipairs { "shared", "mixed" } do
+        local m = models.kvae { size = 1, latent = 20, state = 30, base = 6, covariates = 25, features = 0, units = 2,
+          hidden = { 2 }, init = init, noise = noise, inputs = { "transition", "emission" } }
+        local b = m.bases.bases
+        for name, want in pairs { a = transition, c = emission, b = inputs, d = inputs } do
+          local x = name == "a" and b.a - pn.eye(30) or b[name]
+          assert.near(1, x:square():mean():item() / want ^ 2, 6 * (2 / x:numel()) ^ 0.5, name)
+        end
+        for name, scale in pairs { q = state, r = observed } do
+          local x = (noise == "mixed" and b or m.noises)[name]
+          assert.same(noise == "mixed" and { 6, name == "q" and 30 or 20 } or { name == "q" and 30 or 20 }, x:shape())
+          assert.near(0, ((-x):exp() - scale):abs():max():item(), 1e-12)
+        end
+        assert.is_nil((noise == "mixed" and m.noises or b).q)
+        assert.near(0, ((-m.initial_noise):exp() - first):abs():max():item(), 1e-12)
+        assert.same({ 0, 0 }, { m.initial_mean:abs():max():item(), m.first:abs():max():item() })
+      end
+    end
+    local m = models.kvae {}
+    local sizes = { m.latent, m.state_size, m.units, m.bases.count, m.given.belief_draws }
+    assert.same({ 2, 4, 50, 3, 100 }, sizes)
+    local entered = models.kvae { size = 2, covariates = 3, features = 0, latent = 1, hidden = { 4, 5 }, units = 2,
+      inputs = { "encoder", "decoder" } }
+    assert.same({ { 5, 4 }, { 4, 5 }, { 5, 2 }, { 4, 5 }, { 5, 4 }, { 4, 4 } }, { entered.encoder[1]:state().weight:shape(),
+      entered.encoder[3]:state().weight:shape(), entered.encoder[5]:state().weight:shape(),
+      entered.decoder[1]:state().weight:shape(), entered.decoder[3]:state().weight:shape(),
+      entered.decoder[5]:state().weight:shape() })
+    assert.is_nil(entered.bases.bases.b or entered.bases.bases.d)
+  end)
+
+  it("names options that are out of bounds", function()
+    for text, given in pairs {
+      ["kvae: inputs[2] must be 'weights', 'emission', 'transition', 'encoder' or 'decoder', got decode"] = { inputs = {
+        "weights", "decode" } },
+      ["kvae: hidden[2] must be a whole number from 1 on, got 0"] = { hidden = { 3, 0 } },
+      ["kvae: latent must be a whole number from 1 on, got 0"] = { latent = 0 },
+      ["kvae: init: 'state_scale' must be a finite number above 0, got 0"] = { init = { state_scale = 0 } },
+      ["kvae: 'latent_variance' must be a finite number above 0, got 0"] = { latent_variance = 0 },
+      ["kvae: 'jitter' must be a finite number from 0 on, got -1"] = { jitter = -1 },
+      ["kvae: image[1] must be a whole number from 8 on, got 7"] = { image = { 7, 8 } },
+      ["kvae: image[2] must be a whole number from 8 on, got 0"] = { image = { 8 } },
+      ["product is size, 96, got 12 and 8"] = { image = { 12, 8 }, size = 96 },
+      ["product is size, 96, got 8 and 12"] = { image = { 8, 12 }, size = 96 },
+      ["product is size, 64, got 8 and 16"] = { image = { 8, 16 }, size = 64 },
+      ["encoder and decoder come together"] = { decoder = pn.nn.linear(2, 4) },
+      ["encoder and decoder must be networks"] = { encoder = pn.nn.linear(2, 4), decoder = 2 },
+    } do
+      local ok, message = pcall(small, given)
+      assert.is_false(ok, text)
+      assert.truthy(message:find(text, 1, true), message)
+    end
+    for _, given in ipairs { { latent = 1, state = 1, base = 1, units = 1, belief_draws = 1, hidden = { 1 } },
+      { init = { transition = 0 } }, { jitter = 0 } } do small(given) end
+    local flat = models.kvae { size = 128, image = { 8, 16 }, filters = 1, latent = 1, scaling = "none" }
+    assert.same({ 3, 2 }, flat.encoder(pn.ones { 3, 128 }):shape())
+    assert.same({ 3, 128 }, flat.decoder(pn.ones { 3, 1 }):shape())
+  end)
 end)

@@ -379,6 +379,43 @@ describe("a model of one source", function()
     end)
 end)
 
+describe("what a bound of several sources tells", function()
+  it("are moments of the weights that its draws have, of all terms by their shares, in blocks of unequal sizes", function()
+    local source_data = require "penumbra.models.multisource.source_data"
+    local source_objective = require "penumbra.models.multisource.source_objective"
+    local m = disturbed { "a", "b" }
+    local x = { a = pn.randn { 5, 1 }, b = pn.randn { 5, 1 } }
+    local observed = { b = pn.tensor { true, false, true, true, false } }
+    local names, draws = { "a", "b" }, 30
+    for _, weights in ipairs { { poe = 1 }, { ind = 0.3, poe = 0.7 }, { ind = 0.2, moe = 0.5, poe = 0.3 } } do
+      pn.seed(5)
+      local b = m:bound(x, { draws = draws, batch_size = 3, objective = weights, observed = observed })
+      pn.seed(5)
+      local whole, each = source_data.read("spec", m, x, observed), {}
+      local elbo, variance, ess = 0, 0, 0
+      for _, rows in ipairs { { 1, 3 }, { 4, 5 } } do
+        local how, sum = { weights = weights, draws = draws, sources = names, targets = names }, 0
+        for _, term in ipairs(source_objective.log_weights(m, source_data.rows(whole, rows[1], rows[2]), how)) do
+          local log_w, w = term.log_p - term.log_q, pn.ones { rows[2] - rows[1] + 1 } * term.share * weights[term.kind]
+          local stream = pn.infer.stream { draws = draws }
+          stream:add(log_w)
+          sum = sum + (log_w:logsumexp(1) - math.log(draws)) * w
+          elbo = elbo + (log_w:mean(1) * w):sum():item()
+          variance = variance + (stream:standard_error() * w):square():sum():item()
+          ess = ess + (w / log_w:softmax(1):square():sum(1)):sum():item()
+        end
+        each[#each + 1] = sum:detach()
+      end
+      each = pn.concatenate(each, 1)
+      close(b.each, each, 1e-10)
+      near(b.value, each:mean():item(), 1e-10)
+      near(b.elbo, elbo / 5, 1e-10)
+      near(b.se, math.sqrt(variance) / 5, 1e-10)
+      near(b.effective_sample_size, ess / 5, 1e-9)
+    end
+  end)
+end)
+
 -- ---- names and kinds of data ----
 
 describe("sources and targets", function()
@@ -590,6 +627,19 @@ describe("a model of several sources", function()
       latent = 2, prior = dist.multivariate_normal { loc = { 0, 0 }, covariance_matrix = { { 1, 0.5 }, { 0.5, 1 } } } })
     refuses("multisource: prior must be a float64 normal of event [2]", multisource, { sources = { a = { size = 1 } },
       latent = 2, prior = dist.normal(pn.zeros { 3 }, 1):independent(1) })
+    for got, prior in pairs { normal = dist.normal(pn.zeros { 3, 2 }, 1):independent(1), student_t =
+      dist.student_t(4, pn.zeros { 2 }, 1):independent(1), ["normal "] = dist.normal(pn.zeros({ 2 },
+      { dtype = "float32" }), 1):independent(1), [" normal"] = dist.normal(pn.zeros { 1, 2 }, 1):independent(2),
+      ["  normal"] = dist.normal(0, 1) } do
+      refuses("multisource: prior must be a float64 normal of event [2] without a batch, got " .. got:gsub(" ", ""),
+        multisource, { sources = { a = { size = 1 } }, latent = 2, prior = prior })
+    end
+    refuses("multisource: dtype must be 'float64' or 'float32', got 'int64'", multisource, { sources = { a = { size =
+      1 } }, latent = 2, dtype = "int64" })
+    refuses("multisource: targets must have at least one", multisource, { sources = { a = { size = 1 } }, targets = {},
+      latent = 1 })
+    refuses("multisource: latent must be a whole number from 1 on, got 0", multisource, { sources = { a = { size = 1 } },
+      latent = 0 })
     refuses("loss: x.a must have shape [B, 1], got [3, 2]", m.loss, m, { a = pn.zeros { 3, 2 } })
     refuses("loss: x.b must have shape [3, 1], got [2, 1]", m.loss, m, { a = pn.zeros { 3, 1 }, b = pn.zeros { 2, 1 } })
     refuses("loss: x names 'd', which is no source or target; there are a, b", m.loss, m, { d = pn.zeros { 3, 1 } })
@@ -645,5 +695,20 @@ describe("a model of several sources", function()
       golden.information, 1e-12)
     refuses("fuse: conflict_threshold is of by = 'product'", many.fuse, many, data, { by = "mvae",
       conflict_threshold = 1 })
+    refuses("fuse: by = 'mopoe' needs sources that are there for all data", many.fuse, many, data, { by = "mopoe",
+      observed = { a = pn.tensor { true, false } } })
+    -- without any source: the prior
+    local copies = pn.models.multisource { sources = { copy = { size = 1 } }, latent = 1, hidden = {},
+      targets = { clean = { size = 1, likelihood = "normal" } }, prior = dist.normal({ 3 }, { 2 }):independent(1) }
+    local clean = { clean = pn.ones { 2, 1 } }
+    for _, by in ipairs { "product", "mixture" } do
+      local law, said = copies:fuse(clean, { by = by })
+      assert.same({ { 2 }, { { 3 }, { 3 } } }, { law.batch_shape, law:mean():totable() })
+      close(law:variance(), pn.full({ 2, 1 }, 4), 1e-12)
+      assert.same(by == "product" and {} or nil, said and said.names)
+    end
+    assert.same({ { 3 }, { 3 } }, copies:encode(clean):totable())
+    assert.same({ 7, 2, 1 }, copies:encode(clean, { draws = 7 }):shape())
+    assert.matches("^multisource%(copy %-> 1 %-> clean, %d+ parameters%)$", tostring(copies))
   end)
 end)

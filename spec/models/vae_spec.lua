@@ -156,6 +156,39 @@ describe("what a bound tells", function()
   end)
 end)
 
+describe("a loss", function()
+  it("of so many draws is the mean of log p(x | z) at them, less the divergence, with one draw or more", function()
+    local m = pn.models.vae { data = 4, latent = 2, hidden = { 3 } }
+    local x = pn.rand { 5, 4 }:gt(0.5):to "float64"
+    local law = m:posterior_law(x)
+    local divergence = dist.kl(law, dist.normal(pn.zeros { 2 }, 1):independent(1))
+    for draws = 1, 3 do
+      pn.seed(draws)
+      local loss = m:loss(x, { draws = draws })
+      pn.seed(draws)
+      local z = draws > 1 and law:rsample { draws } or law:rsample():unsqueeze(1)
+      local ll = 0
+      for k = 1, draws do ll = ll + m:decode(z[k]):log_prob(x) / draws end
+      assert.near((divergence - ll):mean():item(), loss:item(), 1e-12)
+    end
+  end)
+
+  it("has 50 draws by default where they are weighed, one where they are not", function()
+    local x = pn.rand { 6, 3 }:gt(0.5):to "float64"
+    for objective, draws in pairs { elbo = 1, iwae = 50, dreg = 50 } do
+      local lists = {}
+      for k, given in ipairs { {}, { draws = draws }, { draws = draws + 1 } } do
+        pn.seed(4)
+        local m = pn.models.vae { data = 3, latent = 1, hidden = { 2 } }
+        given.data, given.epochs, given.objective, given.seed = x, 2, objective, 1
+        lists[k] = m:fit(given).history
+      end
+      assert.same(lists[2], lists[1])
+      assert.are_not.same(lists[3], lists[1])
+    end
+  end)
+end)
+
 describe("a likelihood", function()
   -- The law by the networks' outputs y at latents z, from its formula.
   local formulas = {
@@ -315,6 +348,21 @@ describe("imputation", function()
       assert.near(0, (filled - pn.tensor { { 3, -1.2 }, { 0.7, 2 } }):abs():max():item(), 1e-12)
       assert.equal(1, taken)
       assert.same({ o[1], 2, 2 }, m:impute(x, mask, { draws = o[1], warmup = o[2], history = true }):shape())
+    end
+  end)
+
+  -- z is x + 100, x is z, both nearly certain: no such step is ever taken unless it is forced, the first one apart, at
+  -- whose start z is proposed already.
+  it("takes all proposals in the first half of the warmup, and none of these later", function()
+    local m = pn.models.vae { data = 1, latent = 1, hidden = {}, decoder = "normal", mean = false }
+    set(m.likelihood.net[1], { { 1 } }, { 0 })
+    m.likelihood.log_scale:set(pn.full({ 1 }, -7))
+    set(m.latents.encoder[1][1], { { 1, 0 } }, { 100, -14 })
+    local x, none = pn.zeros { 3, 1 }, pn.tensor { { false }, { false }, { false } }
+    for warmup, want in pairs { [2] = 1, [4] = 2, [5] = 2, [7] = 3 } do
+      local values, taken = m:impute(x, none, { draws = 4, warmup = warmup, history = true })
+      assert.is_true((values - 100 * want):abs():max():item() < 10, warmup)
+      assert.equal(0, taken)
     end
   end)
 
@@ -526,6 +574,14 @@ describe("a model that begins at the data's mean", function()
   end)
 end)
 
+describe("a mixture's decoder", function()
+  it("begins with components that stand apart, of one scale and alike likely", function()
+    local m = pn.models.vae { data = 2, latent = 1, hidden = { 3 }, decoder = "mixture", components = 3 }
+    assert.same({ 0, 0, 0, 0, 0, 0, -1, 0, 1, -1, 0, 1, 0, 0, 0, 0, 0, 0 }, m.likelihood:bias():totable())
+    assert.is_false(m.likelihood:begin_at(pn.zeros { 2 }))
+  end)
+end)
+
 describe("the first fit of a model without a mean", function()
   local data = pn.tensor { { 0, 1, 1 }, { 0, 0, 1 }, { 1, 1, 1 }, { 0, 1, 1 } }
   local still = { data = data, epochs = 1, lr = 0 }
@@ -565,6 +621,37 @@ describe("the first fit of a model without a mean", function()
     assert.near(0, far(loaded, before + 1), 1e-12)
     bias, before = start { decoder = "mixture" }
     assert.equal(0, far(bias, before))
+    local _, as_drawn, m = start {}
+    m.likelihood:bias():set(as_drawn) -- it is no longer new
+    m:fit(still)
+    assert.equal(0, far(m.likelihood:bias(), as_drawn))
+  end)
+
+  it("begins there after a file, too, unless it was trained, or begins elsewhere", function()
+    local path = os.tmpname()
+    local want = data:mean { 1 }:clamp(1e-3, 1 - 1e-3):logit()
+    local function again(m)
+      assert(m:save(path))
+      local other = assert(pn.restore(path))
+      assert.equal(m.dtype, other.dtype)
+      other:fit { data = data:to(m.dtype), epochs = 1, lr = 0 }
+      return other.likelihood:bias()
+    end
+    local new = pn.models.vae { data = 3, latent = 2, hidden = { 4 } }
+    assert.near(0, far(again(new), want), 1e-12)
+    new:fit(still)
+    new.likelihood:bias():set(want * 2)
+    assert.near(0, far(again(new), want * 2), 1e-12)
+    local given = pn.models.vae { data = 3, latent = 2, hidden = { 4 }, mean = pn.full({ 3 }, 0.5) }
+    assert.near(0, far(again(given), pn.zeros { 3 }), 1e-12)
+    -- a file knows its dtype, whatever is the default now
+    local before = pn.default_dtype()
+    local single = pn.models.vae { data = 3, latent = 2, hidden = { 4 } }
+    pn.default_dtype "float32"
+    local ok, message = pcall(again, single)
+    pn.default_dtype(before)
+    assert(ok, message)
+    os.remove(path)
   end)
 end)
 
@@ -596,6 +683,7 @@ describe("wrong use of a model", function()
   local m = pn.models.vae { data = 4, latent = 2, hidden = { 3 } }
   local flow = pn.models.vae { data = 4, latent = 2, hidden = { 3 }, posterior = "flow" }
   local conditional = pn.models.vae { data = 4, latent = 2, hidden = { 3 }, condition = 3 }
+  local normal = pn.models.vae { data = 4, latent = 2, hidden = { 3 }, decoder = "normal" }
   local cases = {
     { "vae: option 'data' is required", function() pn.models.vae { latent = 2 } end },
     { "vae: unknown option 'laten', did you mean 'latent'?", function() pn.models.vae { data = 4, laten = 2 } end },
@@ -616,6 +704,25 @@ describe("wrong use of a model", function()
       function() pn.models.vae { data = 4, latent = 2, mean = x } end },
     { "vae: mean is for a bernoulli or normal decoder, got 'mixture'",
       function() pn.models.vae { data = 4, latent = 2, mean = x[1], decoder = "mixture" } end },
+    { "vae: mean must be float64 of shape [4], got float64 [3]",
+      function() pn.models.vae { data = 4, latent = 2, mean = pn.zeros { 3 } } end },
+    { "vae: mean must be float64 of shape [4], got float64 [4, 1]",
+      function() pn.models.vae { data = 4, latent = 2, mean = pn.zeros { 4, 1 } } end },
+    { "vae: mean must be float64 of shape [4], got float32 [4]",
+      function() pn.models.vae { data = 4, latent = 2, mean = pn.zeros({ 4 }, { dtype = "float32" }) } end },
+    { "vae: latent must be a list of sizes, got an empty one",
+      function() pn.models.vae { data = 4, latent = {} } end },
+    { "vae: hidden must be a list of sizes, got an empty one",
+      function() pn.models.vae { data = 4, latent = { 2, 2 }, hidden = {}, structure = "ladder" } end },
+    { "vae: hidden[2] must be a list of sizes, got 4",
+      function() pn.models.vae { data = 4, latent = { 2, 2 }, hidden = { { 3 }, 4 } } end },
+    { "vae: hidden[1][2] must be a whole number from 1 on, got 0",
+      function() pn.models.vae { data = 4, latent = 2, hidden = { { 3, 0 } } } end },
+    { "posterior_law: only one level without a flow",
+      function() pn.models.vae { data = 4, latent = { 2, 2 }, hidden = { 3 } }:posterior_law(x) end },
+    { "fit: binarise needs a bernoulli decoder", function() m:fit { data = x - 0.5, epochs = 1, binarise = true } end },
+    { "fit: binarise needs a bernoulli decoder", function() normal:fit { data = x, epochs = 1, binarise = true } end },
+    { "loss: x must have shape [B, 4], got [0, 4]", function() m:loss(pn.zeros { 0, 4 }) end },
     { "loss: x must have shape [B, 4], got [2, 3]", function() m:loss(pn.zeros { 2, 3 }) end },
     { "loss: x must be a tensor, got nil", function() m:loss() end },
     { "loss: x must be float64, got float32", function() m:loss(pn.zeros({ 2, 4 }, { dtype = "float32" })) end },
@@ -657,5 +764,15 @@ describe("wrong use of a model", function()
     assert.same({ 2 }, m:posterior_law(x).event_shape)
     assert.is_true(nn.is_network(m))
     assert.truthy(tostring(m):find("vae(4 -> 2, bernoulli decoder, gaussian posterior", 1, true))
+    assert.truthy(tostring(flow):find("vae(4 -> 2, bernoulli decoder, flow posterior", 1, true))
+    for _, structure in ipairs { "backward", "ladder" } do
+      local two = pn.models.vae { data = 4, latent = { 3, 2 }, hidden = { 3 }, structure = structure }
+      assert.truthy(tostring(two):find("vae(4 -> 3 -> 2, bernoulli decoder, " .. structure .. " posterior", 1, true))
+    end
+    -- one level is no ladder, and needs no hidden layer
+    assert.matches("gaussian posterior", tostring(pn.models.vae { data = 4, latent = 2, structure = "ladder",
+      hidden = {} }))
+    local ones = x + 1
+    for _, good in ipairs { x, ones } do m:fit { data = good, epochs = 1, binarise = true } end
   end)
 end)

@@ -96,6 +96,36 @@ describe("variational EM", function()
     assert.near(stream:standard_error():square():sum():sqrt():item() / 5, b.se, 1e-10)
   end)
 
+  it("keeps posteriors of as many blocks of the same sizes, and begins others anew", function()
+    local m = pn.models.variational_em { data = 2, latent = 1, decoder = "normal" }
+    local x = pn.randn { 7, 2 }
+    local function fit(n, size, more)
+      local o = { data = x:slice(1, 1, n), epochs = 1, batch_size = size, posterior_lr = 1e-12, steps = 1 }
+      for key, value in pairs(more or {}) do o[key] = value end
+      return m:fit(o)
+    end
+    local function sizes()
+      local list = {}
+      for k, q in ipairs(m.q) do list[k] = q:size(1) end
+      return list
+    end
+    local function marked() return m.q[1]:abs():max():item() > 1 end
+    for _, case in ipairs { { 7, 3, { 3, 3, 1 }, false }, { 7, 3, { 3, 3, 1 }, true }, { 6, 3, { 3, 3 }, false },
+      { 5, 3, { 3, 2 }, false }, { 2, 3, { 2 }, false } } do
+      fit(case[1], case[2])
+      assert.same({ case[3], case[4] }, { sizes(), marked() })
+      assert.same({ case[1] }, m:posteriors().batch_shape)
+      m.q[1]:set(m.q[1] * 0 + 2)
+    end
+    local epochs = 0
+    local s = fit(2, 3, { epochs = 5, on_epoch = function(now)
+      epochs = epochs + 1
+      return now.epoch < 2
+    end })
+    assert.same({ 2, 2, 2 }, { epochs, s.epoch, #s.history })
+    assert.equal("model without encoder: 1 latents of 2 data", tostring(m))
+  end)
+
   it("tells the standard error of its bound", function()
     pn.seed(4)
     local m = pn.models.variational_em { data = 3, latent = 1, decoder = "normal" }

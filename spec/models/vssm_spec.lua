@@ -272,6 +272,13 @@ describe("a bound", function()
       assert.same({ 5, 3, 4, 2 }, z:shape())
       local want = vssm.bound_of(m, b, { draws = 5, generator = pn.generator(1), weighed = true }):reshape { 5, 3 }
       assert.near(0, largest(want, m:log_joint(z + 0, b) - log_q), 1e-9)
+      for steps = 1, 2 do -- no step goes on, or one
+        local few = m:prepared { y = y:slice(1, 1, steps), inputs = pn.randn { steps, 3, 1 } }
+        z, log_q = q:draw(few, 2, pn.generator(1))
+        assert.same({ 2, 3, steps, 2 }, z:shape())
+        want = vssm.bound_of(m, few, { draws = 2, generator = pn.generator(1), weighed = true }):reshape { 2, 3 }
+        assert.near(0, largest(want, m:log_joint(z + 0, few) - log_q), 1e-9)
+      end
       assert.is_nil(q.sees_all)
       local wide = q:widened(2)
       assert.equal(2, (wide:draw(m:take(b, pn.tensor({ 0, 2 }, { dtype = "int64" })), 3)):size(2))

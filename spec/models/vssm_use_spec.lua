@@ -250,6 +250,22 @@ describe("a linear model predicts", function()
   end)
 end)
 
+describe("a bound", function()
+  it("of one draw has divergences in closed form, of two their densities", function()
+    local m = linear {}
+    local b = { y = pn.randn({ 4, 3, 1 }, { generator = pn.generator(2) }) }
+    local function bound(draws, objective)
+      return m:bound(b, { draws = draws, objective = objective, generator = pn.generator(1) })
+    end
+    assert.same(bound(1, "elbo"):totable(), bound(1):totable())
+    local each = vssm.bound_of(m, m:prepared(b), { draws = 2, weighed = true, generator = pn.generator(1) })
+    assert.near(0, largest(each:reshape { 2, 3 }:logsumexp(1) - math.log(2), bound(2)), 1e-12)
+    local closed = vssm.bound_of(m, m:prepared(b), { draws = 2, generator = pn.generator(1) })
+    assert.near(0, largest(closed:reshape { 2, 3 }:mean(1), bound(2, "elbo")), 1e-12)
+    assert.is_true(largest(each, closed) > 1e-3)
+  end)
+end)
+
 describe("a bound of series in parts", function()
   it("counts the units of y as one of all together does", function()
     local m = linear { scaling = "standard" }
@@ -379,6 +395,11 @@ describe("training", function()
       assert.near(want:item(), m:loss(b, { generator = pn.generator(1), iteration = at[1] }):item(), 1e-12)
     end
     assert.near((-seen:sum() / count):item(), m:loss(b, { generator = pn.generator(1) }):item(), 1e-12)
+    local once = small { warmup = 1 }
+    for at, weight in ipairs { 0.5, 1, 1 } do
+      assert.near((-(seen + lost * (1 - weight)):sum() / count):item(), once:loss(b, { generator = pn.generator(1),
+        iteration = at }):item(), 1e-12)
+    end
     local path = os.tmpname()
     os.remove(path)
     local function fit(model, stop, resume)
@@ -462,6 +483,56 @@ describe("bad input", function()
     refused("vssm: flows must be at most 1000, got 2147483648", { flows = 1 << 31 })
     refused("vssm: layers must be at most 1000, got 1001", { layers = 1001 })
     refused("vssm: flow_hidden must be a list of 1 or 2 sizes, got 0", { flow_hidden = {} })
+    refused("vssm: flow_hidden must be a list of 1 or 2 sizes, got 3", { flow_hidden = { 3, 3, 3 } })
+    refused("vssm: flow_hidden must be a list of 1 or 2 sizes, got 8", { flow_hidden = 8 })
+    refused("vssm: flow_hidden[1] must be a whole number from 1 on, got 0", { flow_hidden = { 0 } })
+    refused("vssm: hidden must be a list of hidden sizes, got 8", { hidden = { transition = 8 } })
+    refused("vssm: hidden must be a list of hidden sizes, got 0", { hidden = { prefix = {} } })
+    refused("vssm: activation must be a name or a list of 1, one for each hidden layer, got 0", { activation = {} })
+    refused("vssm: activation must be one of", { activation = "tan" })
+    refused("vssm: init must be a string, got 3", { init = { emission = 3 } })
+    refused("init must be one of", { init = "xavir" })
+    for _, v in ipairs { 0.0, -1, math.huge } do
+      refused("vssm: noise_scale must be positive, got", { noise_scale = v })
+      refused("vssm: noise must be 'shared', 'network', a positive number or 1 of them, got", { noise = v })
+    end
+    refused("vssm: floor, the least gain, must be positive, got inf", { floor = math.huge })
+    refused("vssm: noise must be 'shared', 'network', a positive number or 1 of them, got 'share'", { noise = "share" })
+    refused("vssm: noise must be", { size = 2, noise = { 1, "2" } })
+    refused("vssm: noise must not be an empty list", { noise = {} })
+    refused("vssm: mean and noise are of output 'normal'", { output = "bernoulli", mean = "first" })
+    refused("vssm: bidirectional features would let masked inference see", { conditioning = case.lower(3),
+      bidirectional = true })
+    refused("vssm: prefix is of conditioning 'semi'", { prefix = 3 })
+    refused("vssm: latent must be a whole number from 1 on, got 0", { latent = 0 })
+    refused("vssm: flows must be a whole number from 0 on, got -1", { flows = -1 })
+  end)
+
+  it("is no input at its bounds, whose networks have the sizes that are asked for, 32 by default", function()
+    local function width(net, k) return net[k or 1]:parameters()[1]:size(2) end
+    local m = pn.models.vssm { size = 2, latent = 2, units = 1, mean = "first", noise = { 0.5, 2 }, flows = 1,
+      flow_hidden = { 3, 2 }, hidden = { transition = { 4 } }, bidirectional = true }
+    assert.same({ 32, 32, 32 }, { width(m.initial), m.disturbance.from_features:parameters()[1]:size(2),
+      m.disturbance.from_state:parameters()[1]:size(2) })
+    assert.same({ 4, 4 }, { width(m.states.net), width(m.disturbance.rest, 2) })
+    assert.is_nil(m.decoder) -- z is the mean, the noise is given
+    local z = pn.tensor { { 0.3, -1 } }
+    local want = pn.dist.normal(z, pn.tensor { 0.5, 2 }):log_prob(pn.ones { 1, 2 }):sum():item()
+    assert.near(want, vssm.log_likelihood(m, z, pn.ones { 1, 2 }):item(), 1e-12)
+    assert.near(want, vssm.log_likelihood(m, z, pn.ones { 1, 2 }, pn.ones({ 1, 2 }):gt(0)):item(), 1e-12)
+    local semi = pn.models.vssm { size = 1, latent = 3, units = 2, conditioning = "semi", hidden = { prefix = { 2 },
+      transition = {}, initial = {}, disturbance = {}, emission = {} }, bidirectional = false }
+    assert.same({ 7, 3 }, { semi:sees(1, 9).observations:to("float64"):sum():item(),
+      semi:sees(3, 9).observations:to("float64"):sum():item() })
+    assert.same({ 6, 6 }, { semi.disturbance.from_state:parameters()[1]:size(2), width(semi.initial) })
+    assert.is_nil(semi.disturbance.rest)
+    -- scales come no nearer to 0 than 1e-6
+    local own = pn.models.vssm { size = 2, latent = 1, units = 2, noise = "network", hidden = { transition = {},
+      initial = {}, disturbance = {}, prefix = { 2 }, emission = {} } }
+    own.decoder[1]:parameters()[1]:set(pn.zeros { 1, 4 })
+    own.decoder[1]:parameters()[2]:set(pn.tensor { 0.25, 0.5, -1e4, -1e4 })
+    local y = own:generate(300, { steps = 2, generator = pn.generator(1) }) - pn.tensor { 0.25, 0.5 }
+    assert.near(1, y:square():mean():item() * 1e12, 0.25)
   end)
 
   it("of series that do not fit is refused", function()
@@ -471,10 +542,26 @@ describe("bad input", function()
       { y = y }))
     assert.matches("inputs must have shape %[4, 3, 2%], got %[4, 3, 1%]", message_of(m.bound, m, { y = y, inputs = y }))
     assert.matches("generate: inputs must be %[5, 2, 2%], got nil", message_of(m.generate, m, 2, { steps = 5 }))
+    assert.matches("generate: inputs must have shape %[5, 2, 2%], got %[5, 2, 1%]", message_of(m.generate, m, 2, { steps = 5,
+      inputs = pn.ones { 5, 2, 1 } }))
+    local plain = pn.models.vssm { size = 1, latent = 2, units = 3, markov = false, series = 1 }
+    assert.matches("generate: inputs must be absent, this model has no covariates", message_of(plain.generate, plain, 2,
+      { steps = 1, inputs = pn.ones { 1, 2, 1 } }))
+    assert.matches("generate: a model with identities of series has none for new ones", message_of(plain.generate,
+      plain, 2, { steps = 1 }))
+    local one = pn.models.vssm { size = 1, latent = 2, units = 3, covariates = 1 }
+    assert.matches("generate: inputs must be %[5, 2, 1%], got nil", message_of(one.generate, one, 2, { steps = 5 }))
+    for k, want in pairs { [1] = false, [2] = true } do
+      assert.same({ want, false }, { m:sees(k, 4).state, plain:sees(k, 4).state })
+    end
+    assert.equal(4, m:sees(4, 4).observations:numel())
+    assert.matches("sees: t must be a whole number from 1 on, got 0", message_of(m.sees, m, 0, 4))
+    assert.matches("sees: steps must be a whole number from 1 on, got 0", message_of(m.sees, m, 1, 0))
     assert.matches("sees: t must be at most 4, got 5", message_of(m.sees, m, 5, 4))
     local masked = pn.models.vssm { size = 1, latent = 2, units = 3, conditioning = case.lower(3) }
     assert.matches("conditioning is a mask of 3 steps, the series has 4", message_of(masked.bound, masked, { y = y }))
     assert.matches("sees: steps must be at most 3, got 4", message_of(masked.sees, masked, 1, 4))
+    assert.same({ true, true, false }, masked:sees(2, 3).observations:totable())
     assert.matches("lengths must lie between 1 and 4", message_of(masked.bound, masked, { y = y,
       lengths = { 1, 5, 2 } }))
     local b = prepared_batch.read("spec", masked, { y = y:slice(1, 1, 2) })

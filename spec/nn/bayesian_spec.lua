@@ -122,6 +122,27 @@ describe("nn.bayesian", function()
     end
     assert.equal(0, (nn.predict(net, x, { draws = 3, mode = "mean" }) - net:mean(x)):abs():max():item())
     assert.same({ 4, 0, 2, 2, 2 }, net:predict(pn.zeros { 0, 2, 4, 4 }, { draws = 4 }):shape())
+    -- rows in as many parts as there are, and moments that are those of the same draws
+    local noisy = nn.module { forward = function(_, rows, generator)
+      return rows + pn.randn(rows:shape(), { generator = generator })
+    end }
+    for _, case in ipairs { { 1, 1 }, { 2, 1 }, { 2, 2 }, { 3, 2 }, { 4, 2 }, { 3, 7 } } do
+      local rows = pn.arange(case[1]):to "float64":unsqueeze(2) * 100
+      local function how(moments)
+        return { draws = 4, batch_size = case[2], moments = moments, generator = pn.generator(3) }
+      end
+      local each, mean, variance = nn.predict(noisy, rows, how(false)), nn.predict(noisy, rows, how(true))
+      assert.same({ 4, case[1], 1 }, each:shape())
+      assert.is_true((each - rows):abs():max():item() < 6)
+      assert.is_true((each:mean(1) - mean):abs():max():item() < 1e-12)
+      assert.is_true((each:var(1, 0) - variance):abs():max():item() < 1e-12)
+    end
+    for got, bad in pairs { ["a number"] = pn.tensor(1), number = 3 } do
+      assert.error_matches(function() nn.predict(noisy, bad) end,
+        "predict: input must be a tensor with data along its first axis, got " .. got)
+    end
+    assert.error_matches(function() nn.predict(3, pn.ones { 2 }) end,
+      "predict: network must be a layer, a sequential, a module or a function, got number")
   end)
 
   it("has gradients in means and scales, eager as replayed", function()

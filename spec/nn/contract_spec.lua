@@ -332,6 +332,10 @@ describe("networks beside each other", function()
     local _, s = b:moments(x)
     assert.same(s:totable(), variance:slice(2, 3, 6):totable())
     refuses("concat: part 2 must be a layer, a network or a function, got number", nn.concat, { a, 3 })
+    for _, bad in ipairs { 3, "x", {}, nn.sequential { a }, setmetatable({ a }, {}) } do
+      refuses("concat: needs a list of networks, as in nn.concat{", nn.concat, bad)
+    end
+    for _, bad in ipairs { 1.5, 1.0, "1" } do refuses("concat: axis must be a whole number", nn.concat, { a }, bad) end
     refuses("residual: body must be a layer, a network or a function, got nil", nn.residual)
     refuses("a function passes no variance on", net.moments, net, x, x:square())
   end)

@@ -68,7 +68,8 @@ describe("mlp", function()
   it("says what is wrong", function()
     for _, case in ipairs { { "mlp: sizes must be a list of at least two", { 3 } },
       { "mlp: sizes[2] must be a whole number", { 3, 0 } }, { "mlp: sizes must be a table", 3 },
-      { "did you mean 'tanh'", { 2, 2 }, { activation = "tahn" } },
+      { "got 'tahn', did you mean 'tanh'?", { 2, 2 }, { activation = "tahn" } },
+      { "a layer, a function or false, got number", { 2, 2 }, { activation = 3 } },
       { "mlp: unknown option 'activations', did you mean 'activation'", { 2, 2 }, { activations = "relu" } } } do
       local ok, message = pcall(nn.mlp, case[2], case[3])
       assert.is_false(ok)

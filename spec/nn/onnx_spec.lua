@@ -73,6 +73,15 @@ describe("a network as ONNX", function()
     assert.truthy(written(net, { shape = { -1, 2 } }):find(string.pack("<ff", 0.1, -3.7), 1, true))
   end)
 
+  it("counts the axis of a concat from 0", function()
+    local function of(axis)
+      local text = written(nn.concat({ nn.linear(2, 2), nn.linear(2, 2) }, axis), { shape = { 3, 2 } })
+      return text:match "axis\24([\0-\255])"
+    end
+    assert.same({ "\0", "\1" }, { of(1), of(2) })
+    assert.same({ "\255", "\255", "\254" }, { of(nil), of(-1), of(-2) }) -- the first of ten bytes of a varint
+  end)
+
   it("takes modules of one's own that say what they are", function()
     local net = nn.sequential { nn.linear(2, 3), nn.module { scale = pn.param(pn.tensor { 1, 2, 3 }),
       forward = function(self, x) return x * self.scale end,

@@ -26,6 +26,20 @@ local function states(row, shape, make)
   return list
 end
 
+describe("a stack of recurrent layers", function()
+  it("drops out between its layers alone", function()
+    local x = pn.randn({ 4, 2, 3 }, { generator = pn.generator(1) })
+    local one = nn.recurrent("gru", 3, 2, { dropout = 0.9 })
+    assert.same(one[1].forward(x):totable(), one(x):totable())
+    local two = nn.recurrent("gru", 3, 2, { layers = 2, dropout = 0.9 })
+    local dropped, between = two(x), two.between(x)
+    assert.is_true(between:eq(0):any():item())
+    assert.is_true((dropped - two:evaluate(x)):abs():max():item() > 0)
+    assert.same(two[2].forward(two[1].forward(x)):totable(), two:evaluate(x):totable())
+    assert.is_nil(nn.recurrent("gru", 3, 2, { layers = 2 }).between)
+  end)
+end)
+
 describe("recurrent layers", function()
   it("are gru, lstm and rnn", function()
     local names = {}

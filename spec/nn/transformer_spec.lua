@@ -188,6 +188,18 @@ describe("a transformer", function()
     refused("transformer_decoder_layer: dropout must lie in 0 to 1, got 2", nn.transformer_decoder_layer, 4, 2,
       { dropout = 2 })
     refused("transformer_encoder: layers must be a whole number from 1", nn.transformer_encoder, 4, 2, 0)
+    for _, dropout in ipairs { -1e-9, 1 + 1e-9 } do
+      refused("transformer_encoder_layer: dropout must lie in 0 to 1, got", nn.transformer_encoder_layer, 4, 2,
+        { dropout = dropout })
+    end
+    for _, dropout in ipairs { 0.0, 1.0 } do
+      assert.same({ 1, 2, 1 }, nn.transformer_encoder_layer(1, 1, { feedforward = 1, dropout = dropout })(pn.ones { 1, 2,
+        1 }):shape())
+    end
+    refused("size must be a whole number from 1 on, got 0", nn.transformer_encoder_layer, 0, 1)
+    refused("heads must be a whole number from 1 on, got 0", nn.transformer_encoder_layer, 4, 0)
+    refused("feedforward must be a whole number from 1 on, got 0", nn.transformer_encoder_layer, 4, 2,
+      { feedforward = 0 })
     refused("transformer_encoder_layer: unknown option 'norm_fist', did you mean 'norm_first'%?",
       nn.transformer_encoder_layer, 4, 2, { norm_fist = true })
     refused("needs what the encoder gave", nn.transformer_decoder_layer(4, 2), pn.randn { 1, 2, 4 })

@@ -93,6 +93,12 @@ describe("a layer with gates", function()
     local printed_m, printed_v = pn.vbp.printed.hard_tanh(.4, .7, .3, .1)
     near(printed_m, .652, 1e-15)
     near(printed_v, .576696, 1e-15)
+    -- numbers and tensors side by side, element by element
+    local many, spread = pn.vbp.printed.hard_tanh(pn.tensor { .4, -1 }, pn.tensor { { .7 }, { 2 } }, .3, .1)
+    assert.same({ 2, 2 }, spread:shape())
+    near(many[1], .652, 1e-15)
+    near(spread[1][1], .576696, 1e-15)
+    near(spread[2][2], select(2, pn.vbp.printed.hard_tanh(-1, 2, .3, .1)), 1e-15)
   end)
 
   it("is relu with slope 0 and the identity with slope 1", function()
@@ -110,13 +116,13 @@ describe("a layer with gates", function()
   end)
 
   it("learns the slope of a prelu: the gradient of the loss is that of differences", function()
-    local net = nn.sequential { nn.linear(2, 4), nn.prelu { channels = 4 }, nn.linear(4, 1) }
+    local net = nn.sequential { nn.linear(2, 4), nn.prelu { channels = 4, slope = .1 }, nn.linear(4, 1) }
     for _, C in ipairs { 5, math.huge } do
       local m = pn.vbp.learner { network = net, sharpness = C, seed = 3, log_variance = -3 }
       local x, y = pn.tensor { { .3, -1 }, { 2, .5 }, { -1, -.2 } }, pn.tensor { { 1 }, { -.5 }, { .2 } }
       local slope
       for _, entry in ipairs(m.net:named_parameters()) do slope = entry[1] == "net.2.weight" and entry[2] or slope end
-      assert.same({ 4 }, slope:shape())
+      assert.same({ .1, .1, .1, .1 }, slope:totable())
       local function loss()
         local mean, v = m.net:moments(x)
         return -pn.infer.expected_log_likelihood("normal", y, mean, v):sum()
@@ -128,6 +134,28 @@ describe("a layer with gates", function()
       assert.is_not.same(before, slope:totable())
       assert.is_nil(m:state()["net.log_scale.2.weight"]) -- trained without a prior
     end
+  end)
+end)
+
+describe("gates of a learner", function()
+  it("stay those of its network, in float32, too, and cost nothing where nothing is uncertain", function()
+    local how = { dtype = "float32" }
+    local net = nn.sequential { nn.linear(2, 3, how), nn.prelu { channels = 3, slope = .1, dtype = "float32" },
+      nn.linear(3, 1, how) }
+    local m = pn.vbp.learner { network = net, sharpness = 4, log_variance = -60, start = "network" }
+    local x = pn.tensor({ { .3, -1 }, { 2, .5 } }, how)
+    assert.equal("float32", m:moments(x):dtype())
+    -- one slope for all channels, two, and images
+    for _, case in ipairs { { nn.prelu { slope = .3 }, { 5, 3 } }, { nn.prelu { channels = 2 }, { 5, 2 } },
+      { nn.prelu { channels = 2 }, { 2, 2, 3, 4 } } } do
+      local layer, f = case[1], pn.randn(case[2], { generator = pn.generator(3) })
+      near((gates.generate(layer, f, math.huge) - layer(f)):abs():max(), 0, 1e-14)
+    end
+    -- a root of variances that are 0 has a slope that is none, which must not get into that of a layer before it
+    local first = pn.vbp.learner { network = nn.sequential { nn.prelu(), nn.relu(), nn.linear(2, 1) }, sharpness = 4,
+      structure = "full", gate_kl = "exact" }
+    first:fit { data = { pn.ones { 3, 2 }, pn.ones { 3 } }, epochs = 2 }
+    for name, t in pairs(first:state()) do assert.is_true(t:isfinite():all():item(), name) end
   end)
 end)
 
@@ -248,6 +276,7 @@ describe("covariances", function()
     local joint = centred:select(3, 1) * centred:select(3, 2)
     for n = 1, 2 do
       near(joint:select(2, n):mean(), c[n][1][2]:item(), 6 * joint:select(2, n):std():item() / 20000 ^ .5)
+      for k = 1, 2 do near(f:select(2, n):select(2, k):var(1) / c[n][k][k], 1, 6 * (2 / 20000) ^ .5) end
     end
   end)
 end)

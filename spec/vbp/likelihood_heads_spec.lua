@@ -184,6 +184,46 @@ describe("categorical", function()
     near(errors[1] / errors[2], 1000 ^ .5, 8)
   end)
 
+  it("has a logarithm where the second order leaves [0, 1]", function()
+    local o = told { out = 2, objective = "taylor", predictive = "taylor" }
+    local far, wide = pn.tensor { { 1, 0 } }, pn.tensor { { 30, 30 } }
+    local p = categorical.predict(far, wide, nil, o).probabilities[1]
+    assert.is_true(p[1]:item() < 0 and p[2]:item() > 1, tostring(p))
+    near(categorical.log_predictive(label(0), far, wide, nil, o), math.log(1e-12), 1e-12)
+    near(categorical.log_predictive(label(1), far, wide, nil, o), 0, 0)
+  end)
+
+  it("takes targets of every form that fits, and names the others", function()
+    local one, three = told { out = 1 }, told { out = 3 }
+    local int64 = { dtype = "int64" }
+    assert.same({ { 0 }, { 1 } }, heads.probit.prepare(pn.tensor({ 0, 1 }, int64), one):totable())
+    assert.same({ { 0, 1, 1 } }, heads.probit.prepare(pn.tensor({ { 0, 1, 1 } }, int64), three):totable())
+    assert.same({ { 2 }, { 3 } }, heads.normal.prepare(pn.tensor({ 2, 3 }, int64), one):totable())
+    for _, head in ipairs { heads.probit, categorical } do
+      assert.equal(0, head.prepare(pn.zeros({ 0 }, int64), three):size(1))
+      for _, bad in ipairs { -1, 3 } do
+        assert.error_matches(function() head.prepare(label(bad), three) end, "test: y must be labels from 0 to 2, got [1]",
+          1, true)
+      end
+    end
+    for got, bad in pairs { ["number"] = 3, ["[]"] = pn.tensor(2), ["[2, 3, 1]"] = pn.ones { 2, 3, 1 } } do
+      for _, head in ipairs { heads.normal, heads.probit } do
+        assert.error_matches(function() head.prepare(bad, three) end, "test: y must be a tensor [N] or [N, out], got "
+          .. got, 1, true)
+      end
+      assert.error_matches(function() categorical.prepare(bad, three) end, "test: y must be labels, int64 [N], got "
+        .. got, 1, true)
+    end
+    assert.error_matches(function() categorical.prepare(pn.zeros({ 2, 1 }, int64), three) end, "labels, int64 [N]", 1,
+      true)
+    assert.error_matches(function() heads.normal.prepare(pn.tensor { { 1, 0 / 0, 1 } }, three) end, "y must be finite")
+    assert.error_matches(function() heads.normal.prepare(pn.ones { 3 }, three) end, "of the 3 outputs, got [3]", 1, true)
+    for _, y in ipairs { pn.tensor { { 0 }, { 1 } }, pn.tensor { { 1, 0 }, { 0, 1 } } } do -- classes of targets
+      assert.same(y:size(2) == 1 and { 0, 1 } or { 0, 1 }, heads.probit.labels(y):totable())
+      assert.equal("int64", heads.probit.labels(y):dtype())
+    end
+  end)
+
   it("refuses labels that are none", function()
     local o = told { out = 3 }
     assert.error_matches(function() categorical.prepare(label(3), o) end, "labels from 0 to 2")
@@ -249,7 +289,48 @@ describe("methods side by side", function()
     near(r:mean("map", "log_likelihood").value, (b[1] + b[2] + b[3]) / 3, 1e-14)
   end)
 
+  it("are read by name, also a row of one's own, with one seed or two", function()
+    local own = {}
+    for name, f in pairs(pn.vbp.method "map") do own[name] = f end
+    local unnamed = {}
+    for name, f in pairs(own) do unnamed[name] = f end
+    own.name = "mine"
+    local test = { x * .5, y * .5 }
+    local told_rows = {}
+    local r = compare { methods = { own, unnamed }, seeds = { 0 }, epochs = 1, test = test,
+      on_row = function(row) told_rows[#told_rows + 1] = row end }
+    assert.same({ r[1], r[2] }, told_rows)
+    assert.same({ "mine", "own", 0 }, { r[1].method, r[2].method, r[1].seed })
+    near(r[1].log_likelihood, r[1].learner:log_predictive(table.unpack(test)):mean():item(), 0)
+    near(r[1].error, r[1].learner:error_rate(table.unpack(test)):item(), 0)
+    near(r[1].bound, r[1].learner:bound(x, y).bound, 0)
+    local m, d = r:mean("mine", "bound"), r:difference("mine", "own", "bound")
+    near(m.value, r[1].bound, 0)
+    near(d.value, 0, 0)
+    assert.is_true(m.se ~= m.se and d.se ~= d.se) -- one run has no spread
+    assert.is_nil(tostring(r):find("+-", 1, true))
+    assert.matches("\nmine +%-?[%d.]+ ", tostring(r))
+    r = compare { methods = { "map" }, seeds = { 1, 2 }, epochs = 1 }
+    near(r:mean("map", "bound").se, math.abs(r[1].bound - r[2].bound) / 2, 1e-12)
+    assert.matches("\nmap +%-?[%d.]+ %+%- [%d.]+ +[%d.]+ %+%- ", tostring(r))
+    r = compare { methods = { "map" }, seeds = false, epochs = 1 }
+    assert.same({ 1, 1 }, { #r, r[1].seed })
+    r = compare { methods = false, seeds = { 1 }, epochs = 1 }
+    assert.equal(5, #r)
+  end)
+
   it("refuse what they do not know", function()
+    assert.error_matches(function() compare { method = "vbp" } end, "compare: unknown option 'method'")
+    assert.error_matches(function() compare { seed = 1 } end, "compare: unknown option 'seed'")
+    assert.error_matches(function() compare { methods = "vbp" } end,
+      "compare: methods must be a list of at least one, got string")
+    local r = compare { methods = { "map" }, seeds = { 1 }, epochs = 1 }
+    assert.error_matches(function() r:difference("map", "map", "errors") end,
+      "^difference: what must be a number of the rows, got errors")
+    assert.error_matches(function() r:difference("map", "vbp", "error") end,
+      "^difference: other must be one of the methods compared, got vbp")
+    assert.error_matches(function() r:difference("vbp", "map", "error") end,
+      "^difference: method must be one of the methods compared, got vbp")
     assert.error_matches(function() compare { network = pn.nn.linear(2, 1) } end, "compare: network must be a function")
     assert.error_matches(function() compare { methods = {} } end, "methods must be a list")
     assert.error_matches(function() compare { priors = "normal" } end, "did you mean 'prior'")

@@ -399,6 +399,94 @@ describe("a learner", function()
     assert.error_matches(function() make { method = "map" }:become_prior() end, "become_prior: needs")
   end)
 
+  it("reads its own draws: means, variances, densities and errors are those of what it tells", function()
+    local point, target = inputs:slice(1, 1, 4), real:slice(1, 1, 4):unsqueeze(2)
+    local function how() return { draws = 5, generator = pn.generator(2) } end
+    for _, method in ipairs { "local", "dropout" } do
+      local m = make { method = method, log_variance = -2, rate = .3, noise_precision = 3 }
+      local f = m:draws(point, how())
+      assert.same(f:totable(), m:draws(point, how()):totable())
+      local p, mean, v = m:predict(point, how()), m:moments(point, how())
+      for _, pair in ipairs { { p.mean, f:mean(1) }, { p.spread, f:var(1, 0) }, { p.variance, f:var(1, 0) + 1 / 3 },
+        { mean, f:mean(1) }, { v, f:var(1, 0) } } do
+        near((pair[1] - pair[2]):abs():max(), 0, 1e-12, method)
+      end
+      local each = dist.normal(f, 3 ^ -.5):log_prob(target):sum(-1)
+      near((m:log_predictive(point, target, how()) - each:logsumexp(1) + math.log(5)):abs():max(), 0, 1e-12)
+      near(m:error_rate(point, target, how()), (f:mean(1) - target):square():mean():sqrt():item(), 1e-12)
+      assert.same({ 40, 4, 1 }, m:draws(point):shape())
+    end
+    -- without a generator, the learner's own
+    local one, two = make { method = "local" }, make { method = "local" }
+    assert.same(one:draws(point):totable(), two:draws(point):totable())
+    assert.same(one:predict(point).mean:totable(), two:predict(point).mean:totable())
+    assert.same({ 100, 4, 1 }, make { method = "local", draws = { train = 2 } }:draws(point):shape())
+  end)
+
+  -- E (y - f)^2 of draws that hardly vary is the squared residual; of many draws it is that of their moments.
+  it("sets the noise of methods by draws over more data than go through at a time", function()
+    local wide = pn.randn({ 1100, 2 }, { generator = pn.generator(12) })
+    local y_wide = wide[{ {}, 1 }]
+    local certain = make { method = "local", log_variance = -60, spread = 0, draws = { train = 2 }, start = "network" }
+    certain:fit { data = { wide, y_wide }, epochs = 1, optimiser = pn.optim.sgd(certain:parameters(), { lr = 0 }) }
+    local f = certain:draws(wide, { draws = 1 })[1]
+    near(certain.noise_precision, 1 / (f - y_wide:unsqueeze(2)):square():mean():item(), 1e-8)
+    local m = make { method = "local", log_variance = -2, draws = { train = 4000 } }
+    m:fit { data = { inputs, real }, epochs = 1, optimiser = pn.optim.sgd(m:parameters(), { lr = 0 }) }
+    local mean, v = m:moments(inputs, { draws = 4000 })
+    near(m.noise_precision, 1 / ((real:unsqueeze(2) - mean):square() + v):mean():item(), .02 * m.noise_precision:item())
+  end)
+
+  it("is trained by another optimiser, at another rate, as told, and calls what follows an epoch", function()
+    for _, bad in ipairs { 0.0, math.huge } do
+      assert.error_matches(function() make {}:fit { data = { inputs, real }, epochs = 1, lr = bad } end,
+        "fit: lr must be a positive number")
+    end
+    local m, epochs = make { learn_noise = false }, 0
+    local before = m:state()
+    local run = m:fit { data = { inputs, real }, epochs = 5, lr = 1e-300, on_epoch = function(s)
+      epochs = epochs + 1
+      return s.epoch < 3
+    end }
+    assert.same({ 3, 3 }, { epochs, #run.history })
+    for name, t in pairs(m:state()) do near((t - before[name]):abs():max(), 0, 1e-200, name) end
+    -- its Adam keeps the rate; an optimiser of one's own is not written
+    local path = os.tmpname()
+    assert(m:save(path))
+    local function again() return assert(pn.restore(path, { network = nn.mlp({ 2, 16, 1 }, { activation = "relu" }) })) end
+    local other = again()
+    other:fit { data = { inputs, real }, epochs = 1 }
+    for name, t in pairs(other:state()) do near((t - before[name]):abs():max(), 0, 1e-200, name) end
+    m:fit { data = { inputs, real }, epochs = 1, optimiser = pn.optim.sgd(m:parameters(), { lr = 0 }) }
+    assert(m:save(path))
+    other = again()
+    other:fit { data = { inputs, real }, epochs = 1 }
+    assert.is_true((other:parameters()[1] - m:parameters()[1]):abs():max():item() > .01)
+    os.remove(path)
+    -- one row at a time, of two
+    local whole, parts = m:moments(inputs:slice(1, 1, 2)), m:moments(inputs:slice(1, 1, 2), { batch_size = 1 })
+    assert.same(whole:shape(), parts:shape())
+    near((whole - parts):abs():max(), 0, 1e-13)
+    near(m:bound(inputs, real).num_data, 120, 0)
+    assert.equal("learner by vbp of " .. tostring(m.net), tostring(m))
+  end)
+
+  it("of certain weights is drawn from, too, and has a y of numbers alone", function()
+    local point = inputs:slice(1, 1, 3)
+    for _, method in ipairs { "map", "dropout", "vbp" } do
+      local g2 = make { method = method }:generate(point, { generator = pn.generator(1) })
+      assert.same({ { 3, 1 }, { 3, 1 }, 1 }, { g2.outputs:shape(), g2.y:shape(), #g2.gates })
+    end
+    assert.is_nil(make { likelihood = "categorical" }:generate(point).y)
+    local any = make { sharpness = .5 }
+    local function drawn(o) return any:generate(point, o).outputs:totable() end
+    assert.same(drawn { generator = pn.generator(1) }, drawn { generator = pn.generator(1), sharpness = .5 })
+    assert.is_not.same(drawn(), drawn())
+    local m = make { method = "map" }
+    assert.same({ 7, 3, 1 }, m:draws(point, { draws = 7 }):shape())
+    near((m:draws(point, { draws = 7 })[7] - m:moments(point)):abs():max(), 0, 0)
+  end)
+
   it("takes a method and a likelihood of one's own", function()
     local row = setmetatable({ loss = function(ll, kl, n) return (kl / n):sqrt() - ll:mean() end },
       { __index = pn.vbp.method "vbp" })
@@ -409,6 +497,26 @@ describe("a learner", function()
     local run = m:fit { data = { inputs, real }, epochs = 1, optimiser = pn.optim.sgd(m:parameters(), { lr = 0 }) }
     local b = m:bound(inputs, real)
     near(run.loss, (b.weights / 120) ^ .5 - b.data / 120, 1e-12)
+    assert.equal("own", m.method)
+    -- its name, its likelihood, and what it does after an epoch; a file holds neither row
+    local calls = 0
+    own.name, own.likelihood, own.loss = "mine", "categorical", nil
+    function own.after_epoch() calls = calls + 1 end
+    m = pn.vbp.learner { network = nn.mlp({ 2, 4, 3 }, { activation = "relu" }), method = own, seed = 1 }
+    m:fit { data = { inputs, labels }, epochs = 2 }
+    assert.same({ 2, "mine" }, { calls, m.method })
+    assert.is_not_nil(m:predict(inputs).probabilities)
+    local path, net = os.tmpname(), nn.mlp({ 2, 4, 3 }, { activation = "relu" })
+    assert(m:save(path))
+    assert.matches("method must be the row that the learner had, got nil", select(2, pn.restore(path,
+      { network = net })))
+    assert.matches("likelihood must be absent: that of the learner was 'categorical', got table",
+      select(2, pn.restore(path, { network = net, method = own, likelihood = own })))
+    local back = assert(pn.restore(path, { network = net, method = own }))
+    assert.same(m:predict(inputs).probabilities:totable(), back:predict(inputs).probabilities:totable())
+    os.remove(path)
+    own.kl = 3
+    assert.error_matches(function() make { method = own } end, "learner: method.kl must be a function, got 3")
   end)
 
   it("refuses what does not go together, by name", function()

@@ -162,6 +162,95 @@ describe("the variational ReLU network", function()
     os.remove(path)
   end)
 
+  it("starts with weights of variance 2 / fan-in and biases of 0, a posterior that is its prior, as its file has it", function()
+    local m, path = pn.vbp.relu_net { sizes = { 40, 300, 50 }, seed = 6, prior_precision = .7 }, os.tmpname()
+    for l, fan in ipairs { 40, 300 } do
+      local w = weights_of(m, l).mean
+      local start, n = w:slice(1, 1, fan), fan * w:size(2)
+      near(start:square():mean() * fan / 2, 1, 6 * (2 / n) ^ .5)
+      near(start:mean() * (fan / 2) ^ .5, 0, 6 / n ^ .5)
+      assert.equal(0, w:slice(1, fan + 1, fan + 1):abs():max():item())
+    end
+    -- of its file, covariances and roots come from precisions: before any data, and behind some
+    local own = pn.vbp.relu_net { sizes = { 3, 6, 4, 1 }, seed = 4, prior_precision = .7 }
+    for _ = 1, 2 do
+      assert(own:save(path))
+      local other = assert(pn.restore(path))
+      near((select(2, own:moments(x)) - select(2, other:moments(x))):abs():max(), 0, 1e-9)
+      local a = own:fit { data = { x, y }, max_sweeps = 1, trace = true }
+      local b = other:fit { data = { x, y }, max_sweeps = 1, trace = true }
+      assert.equal(9, #a.steps)
+      for k, step in ipairs(a.steps) do near(step.bound, b.steps[k].bound, 1e-7 * math.abs(step.bound), step.update) end
+      own:observe(x:slice(1, 1, 40), y:slice(1, 1, 40))
+    end
+    os.remove(path)
+  end)
+
+  it("sweeps so often as it is told, or until the bound hardly rises", function()
+    local function fit(o)
+      o.data = { x, y }
+      return pn.vbp.relu_net { sizes = { 3, 6, 1 }, seed = 4 }:fit(o)
+    end
+    local r = fit {}
+    assert.same({ 10, nil }, { #r.bounds, r.steps })
+    local m = pn.vbp.relu_net { sizes = { 3, 6, 1 }, seed = 4 }
+    assert.equal(3, #m:observe(x, y).bounds)
+    assert.equal("relu_net of layers 3-6-1", tostring(m))
+    local rise = {}
+    for k = 2, 10 do rise[k] = r.bounds[k] - r.bounds[k - 1] end
+    assert.is_true(rise[2] > rise[3] and rise[3] > rise[4])
+    assert.equal(2, #fit({ tolerance = 1e9 }).bounds)
+    assert.equal(4, #fit({ tolerance = rise[3] }).bounds) -- what rises by as much goes on
+    assert.equal(r.bounds[3], fit({ max_sweeps = 3 }).bound)
+  end)
+
+  it("takes no data, too, and looks at a single label", function()
+    local m = pn.vbp.relu_net { sizes = { 3, 2, 3 }, seed = 4 }
+    local before = m:moments(x):totable()
+    for _, label in ipairs { -1, 3 } do
+      assert.error_matches(function() m:observe(x:slice(1, 1, 1), pn.tensor({ label }, { dtype = "int64" })) end,
+        "y must be labels from 0 to 2")
+    end
+    local r = m:observe(pn.zeros { 0, 3 }, pn.zeros({ 0 }, { dtype = "int64" }))
+    assert.same({ true, 3 }, { r.bound == r.bound, #r.bounds })
+    assert.equal(0, m:moments(x):sum():item()) -- the best weights are the prior's
+    assert.is_not.same(before, m:moments(x):totable())
+  end)
+
+  it("names what is wrong with a file", function()
+    local path = os.tmpname()
+    local function refuses(text, change)
+      local eye, mean = pn.eye(4), pn.zeros { 4, 1 }
+      local found = { kind = "relu net", sizes = { 3, 1 }, dtype = "float64", seen = 0, prior_precision = .5,
+        noise_precision = .5, unit_precision = .5, layers = { { mean = mean, precision = eye, prior_mean = mean,
+          prior_precision = eye } } }
+      change(found)
+      assert(pn.checkpoint.save(path, found))
+      local m, message, code = pn.restore(path)
+      if not text then return assert(m, message) end
+      assert.is_nil(m)
+      assert.equal("format", code)
+      assert(message:find(text, 1, true), message)
+    end
+    refuses(nil, function() end)
+    for _, sizes in ipairs { { 0, 1 }, { 3, 0 }, { 1 << 24, 1 }, { 3, 1 << 24 }, { 3.5, 1 }, { 3, 1.5 } } do
+      refuses("'sizes' must be sizes of layers", function(found) found.sizes = sizes end)
+    end
+    refuses("sizes", function(found) found.sizes = 3 end)
+    for _, name in ipairs { "mean", "prior_mean", "precision", "prior_precision" } do
+      refuses("must be finite", function(found)
+        local w = found.layers[1]
+        w[name] = pn.where(pn.arange(4):unsqueeze(2):eq(2), 0 / 0, w[name])
+      end)
+    end
+    for _, name in ipairs { "precision", "prior_precision" } do
+      refuses("a precision must be positive definite", function(found) found.layers[1][name] = -pn.eye(4) end)
+    end
+    refuses("seen", function(found) found.seen = -1 end)
+    refuses("noise_precision", function(found) found.noise_precision = 0 end)
+    os.remove(path)
+  end)
+
   it("refuses what it cannot take, and is then as it was", function()
     local m = pn.vbp.relu_net { sizes = { 3, 6, 1 }, seed = 4 }
     local before = m:moments(x):totable()

@@ -153,7 +153,7 @@ function switching_model.build(self, o, how)
   self.standing = how.issm ~= nil and not how.issm.moves and p == 1 and n >= 8 -- below, the kernel is faster
   self.kind = switch_law[how.kind]
   self.switch = self.kind.new { switches = k, inputs = self.input_size, dtype = o.dtype,
-    transition_hidden = o.transition_hidden, stay = how.stay or 0 }
+    transition_hidden = o.transition_hidden, stay = how.stay }
   self.bases = base_matrices.new { count = categorical and k or o.base, inputs = k, groups = groups,
     parts = { f = "recurrence", s = "recurrence", b = "controls", d = "controls" },
     hidden = not categorical and o.hidden or nil, matrices = matrices, noises = noises, average = o.average,
@@ -163,7 +163,7 @@ function switching_model.build(self, o, how)
   self.prior_mean = core.param(core.zeros({ n }, { dtype = o.dtype }))
   self.prior_log_inverse_scale = core.param(core.zeros({ n }, { dtype = o.dtype }))
   self.recurrence_group = not categorical and self.bases:group_of "s" or 1
-  self.control_group = { b = has.b and self.bases:group_of "b" or 1, d = has.d and self.bases:group_of "d" or 1 }
+  self.control_group = { b = has.b and self.bases:group_of "b", d = has.d and self.bases:group_of "d" }
   for _, name in ipairs { "num_particles", "conditioning", "resampling", "threshold", "no_resampling", "frozen",
     "resampled_gradient", "gradient", "floor" } do
     self[name] = o[name]

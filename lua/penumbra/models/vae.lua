@@ -108,12 +108,7 @@ end
 
 local function elbo(self, x, c, draws, beta)
   local run = run_of(self, x, c, { draws = draws > 1 and draws or nil })
-  local divergence = self.latents:relative_entropy(run)
-  local ll = run.log_likelihood
-  if draws > 1 and divergence:ndim() < 2 then -- closed: the same for all draws
-    ll = ll:mean(1)
-  end
-  return infer.elbo { log_likelihood = ll, kl = divergence, beta = beta }
+  return infer.elbo { log_likelihood = run.log_likelihood, kl = self.latents:relative_entropy(run), beta = beta }
 end
 
 local function iwae(self, x, c, draws)

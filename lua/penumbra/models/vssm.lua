@@ -404,9 +404,8 @@ local function check_activations(role, given, count)
     core.error(("vssm: %s must be a name or a list of %d, one for each hidden layer, got %d"):format(role, count,
       #given))
   end
-  for k, name in ipairs(list) do
+  for _, name in ipairs(list) do
     options.check("vssm", { activation = name }, { activation = options.one_of("tanh", nn.activations) })
-    list[k] = name
   end
 end
 

@@ -29,9 +29,6 @@ end
 -- The slopes of a prelu beside f [batch, channels, ...].
 local function prelu_slope(layer, f)
   local w = layer:own_parameters()[1][2]
-  if w:numel() == 1 then
-    return w:reshape {}
-  end
   local shape = {}
   for k = 1, f:ndim() do shape[k] = k == 2 and w:numel() or 1 end
   return w:reshape(shape)
@@ -66,11 +63,6 @@ local rows = {
     return -half, half, 0, 1
   end),
 }
-
---- has(layer): does the layer have gates?
-function gates.has(layer)
-  return rows[layer:type()] ~= nil
-end
 
 -- The options of layers with a rule: row name -> true.
 local ruled = {}
@@ -110,7 +102,6 @@ function gates.moments(net, mean, variance, sharpness, approximate)
   local m, v = net:moments(mean, variance, function(layer)
     local row = rows[layer:type()]
     return row and nn.module {
-      kl = function() return 0 end,
       moments = function(_, f, spread)
         if spread then
           local own = spread:ndim() > f:ndim() and spread:diagonal() or spread

@@ -234,7 +234,7 @@ function methods:fit(given)
   local x, y = o.data[1], o.data[2]
   local p, told, ready = prepared("fit", self, x, y)
   local own = p.o
-  local learns = o.data and own.head == heads.normal and own.learn_noise
+  local learns = own.head == heads.normal and own.learn_noise
   return train.fit {
     data = { x, ready }, epochs = o.epochs, batch_size = o.batch_size, schedule = o.schedule, seed = o.seed,
     checkpoint = o.checkpoint, checkpoint_every = o.checkpoint_every, resume = o.resume, progress = o.progress,

@@ -32,8 +32,7 @@ end
 --- where - E w and - 2 cov(w, .) are right.
 function printed.hard_tanh(mean, variance, u, w)
   local m, v, a, b = numbers("hard_tanh", { "mean", "variance", "u", "w" }, mean, variance, u, w)
-  local zero = core.is_tensor(m) and m:zeros_like() or core.zeros {}
-  m, v, a, b = zero + m, zero + v, zero + a, zero + b
+  m = core.is_tensor(m) and m or core.tensor(m)
   local shut = (1 - a) * (1 - b)
   local middle = (v + m:square()) * shut - (m * shut):square()
   local with_u, with_w = -(a * m * shut), -(b * m * shut)
