@@ -616,6 +616,7 @@ describe("the fit of a hidden Markov model", function()
     assert.equal(5, #trace)
     assert.near(m:log_likelihood(y):sum():item(), trace[1], 1e-10)
     assert.near(fitted:log_likelihood(y):sum():item(), trace[5], 1e-10)
+    assert.equal(2, #select(2, m:fit(y, { tolerance = inf })))
     local _, whole = m:fit(y, { max_steps = 30, tolerance = -inf })
     for k = 3, 6 do
       local gain = (whole[k] - whole[k - 1]) / 30 -- of 15 steps of 2 sequences
