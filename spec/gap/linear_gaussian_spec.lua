@@ -378,6 +378,8 @@ describe("the search for a posterior", function()
     assert.is_true(not short.settled and short.gradient > 1e-7)
     assert.is_true(run({ max_steps = 1, starts = 3, tolerance = short.gradient * 1.01 }).settled)
     assert.is_true(short.gap:item() > g.gap:item())
+    near(math.min(table.unpack(short.starts)), short.gap, 1e-12)
+    assert.is_true(math.max(table.unpack(short.starts)) > short.gap:item() + 1e-3)
     assert.truthy(message_of(run, { starts = 0 }):find("starts must be a whole number from 1 on, got 0", 1, true))
     assert.is_nil(gap_of(plain, { steps = 4 }).starts)
     -- without z nothing is searched
