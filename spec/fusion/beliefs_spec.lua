@@ -318,6 +318,18 @@ describe("beliefs of many names, shapes and masks", function()
       { prior = prior })
   end)
 
+  it("have the shape that all broadcast to", function()
+    local batch_shape = require("penumbra.fusion.named_beliefs").batch_shape
+    for _, case in ipairs { { { 2, 3 }, { { 2, 3 }, { 2, 3 } } }, { { 2, 3 }, { { 3 }, { 2, 1 } } },
+      { { 2, 3 }, { { 1, 3 }, { 2, 1 } } }, { { 4, 2, 3 }, { {}, { 1 }, { 4, 1, 3 }, { 2, 1 } } }, { {}, { {}, {} } } } do
+      local list = {}
+      for k, shape in ipairs(case[2]) do list[k] = { law = { batch_shape = shape } } end
+      assert.same(case[1], batch_shape(list))
+      local last = table.remove(list)
+      assert.same(case[1], batch_shape(list, last))
+    end
+  end)
+
   it("weigh what is there by weights of 0 and more", function()
     local a, b, x = belief(0.7, 0.5), belief(-1.1, 2), pn.tensor { 0.3 }
     local function density(q) return q:log_prob(x):exp():item() end
