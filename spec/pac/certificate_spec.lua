@@ -310,6 +310,11 @@ describe("training on a bound", function()
     local risk = (-(start:log_softmax(-1):gather(-1, data[2]:unsqueeze(-1)))):clamp(0, -math.log(0.01)):mean():item()
       / -math.log(0.01)
     assert.near(risk + math.sqrt(math.log(2 * math.sqrt(200) / 0.1) / 400), m.history.posterior.loss, 1e-5)
+    pn.seed(3)
+    local of_lambda = pac.train(nn.mlp({ 2, 4, 2 }), data, { split = 0, epochs = 1, batch_size = 200, lr = 1e-12,
+      prior_scale = 1e-7, bound = "lambda", bound_options = { lambda = 0.7 }, delta = 0.1, floor = 0.01 })
+    assert.near((risk + math.log(2 * math.sqrt(200) / 0.1) / (200 * 0.7)) / 0.65, of_lambda.history.posterior.loss,
+      1e-5)
     assert.equal(false, m.prior_data)
     assert(m:certificate().num_data == 200) -- no data taught the prior: it need not be said
   end)

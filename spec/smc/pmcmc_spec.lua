@@ -223,6 +223,29 @@ describe("a model with m:scan as a particle filter", function()
     assert.is_true(math.abs(r.log_evidence:item() - total) < 0.06)
   end)
 
+  it("tells effective sizes and moments by the weights of each step, or leaves moments out", function()
+    local function run(more)
+      local o = { data = { y }, values = { rho = 0.7, sigma = pn.tensor(0.8) }, num_particles = 30, threshold = 0,
+        generator = pn.generator(9) }
+      for key, value in pairs(more or {}) do o[key] = value end
+      return pn.smc.filter(model, o)
+    end
+    local r = run()
+    assert.same({ T }, r.ess:shape())
+    helper.close(r.ess, r.machine:trace().effective_sample_size, 1e-9)
+    helper.close(r.log_evidence, r.machine:log_evidence(), 1e-9)
+    local w = r.machine:weights() -- of the last step; the state is x itself
+    near(r.filtered.x.mean[T]:item(), (w * r.state):sum():item(), 1e-12)
+    near(r.filtered.x.sd[T]:item(), (w * (r.state - (w * r.state):sum()):square()):sum():sqrt():item(), 1e-12)
+    assert.same({ T }, r.filtered.x.sd:shape())
+    local none = run { moments = false }
+    assert.is_nil(next(none.filtered))
+    assert.same(r.increments:totable(), none.increments:totable())
+    refuses("filter: the model has no parameter 'rhoo', did you mean 'rho'", run,
+      { values = { rho = 1, sigma = 1, rhoo = 1 } })
+    refuses("filter: 'sigma' is a parameter of the model: give it in values", run, { values = { rho = 1 } })
+  end)
+
   it("says what is wrong", function()
     local function refused(pattern, m, o)
       assert.matches("pmcmc_spec.lua:%d+: .*" .. pattern, message_of(function()
