@@ -240,6 +240,101 @@ describe("priors on means and variances", function()
   end)
 end)
 
+describe("the rows of evidential methods", function()
+  -- Sums over five draws of the outputs, three classes.
+  it("of classes predict by draws, and keep the divergence of the same draws within their limit", function()
+    local f = pn.randn({ 5, 4, 3 }, { generator = pn.generator(3) }) * 4
+    local m, v, y = pn.zeros { 4, 3 }, pn.ones { 4, 3 }, pn.tensor({ 0, 2, 1, 1 }, { dtype = "int64" })
+    local function draw(count)
+      return { draw = function(_, _, draws)
+        assert.equal(count, draws)
+        return f
+      end }
+    end
+    local p = f:softmax(-1)
+    for _, method in ipairs { "blnn", "bedl", "bedl_hyper", "bedl_pac" } do
+      local head = evidential.row(method, { limit = 2 }).likelihood
+      local told_of = head.predict(m, v, f)
+      assert.is_true((told_of.probabilities - p:mean(1)):abs():max():item() < 1e-14)
+      assert.is_true((told_of.epistemic - p:var(1, 0)):abs():max():item() < 1e-14)
+      assert.is_true((told_of.aleatoric - (p * (1 - p)):mean(1)):abs():max():item() < 1e-14)
+      assert.same({ m, v }, { told_of.mean, told_of.variance })
+      local want = p:gather(-1, y:reshape { 1, 4, 1 }:broadcast_to { 5, 4, 1 }):squeeze(-1):mean(1):log()
+      assert.is_true((head.log_predictive(y, m, v, f) - want):abs():max():item() < 1e-12)
+      assert.is_true((head.objectives.log_mean(y, m, v, draw(5)) - want):abs():max():item() < 1e-12)
+      assert.is_false(head.closed())
+    end
+    local row = evidential.row("bedl_pac", { limit = 2, draws = 7, delta = 0.2 })
+    local ll = row.likelihood.objectives.log_mean(y, m, v, draw(7))
+    local kl = pn.dist.kl(pn.dist.dirichlet(f:clamp(-2, 2):exp()), pn.dist.dirichlet(pn.ones { 3 })):mean()
+    near(math.sqrt(kl:item() + 1 - math.log(0.2) / 50), (row.loss(ll, 0, 50) + ll:mean()):item(), 1e-12)
+  end)
+
+  it("of numbers predict one output as mean and its variance, or two", function()
+    local m, v = pn.tensor { { 0.3, -0.4, 0.2, 0.1 } }, pn.tensor { { 0.2, 0.5, 0.1, 0.3 } }
+    local y = pn.tensor { { 1.0, -0.5, 0.3, 0 } }
+    local row = evidential.row("blnn", { likelihood = "normal", noise_precision = 4 })
+    assert.equal(0, row.kl())
+    local head = row.likelihood
+    assert.is_true(head.closed())
+    local want = head.predict(m, v)
+    assert.is_true((want.variance - v - 0.25):abs():max():item() < 1e-15)
+    assert.same({ m, v }, { want.mean, want.epistemic })
+    assert.equal(0.25, want.aleatoric:min():item())
+    local law = pn.dist.normal(m, (v + 0.25):sqrt()):log_prob(y):sum(-1)
+    near(law:item(), head.log_predictive(y, m, v):item())
+    near(law:item(), head.objectives.log_marginal(y, m, v):item())
+    near(pn.dist.normal(m, 0.5):log_prob(y):sum(-1):item(), head.log_predictive(y, m):item()) -- certain outputs
+    local function prepare(of, shape, out)
+      local told_of = { out = out, where = "fit", dtype = "float32" }
+      return evidential.row(of, { likelihood = "normal" }).likelihood.prepare(pn.ones(shape), told_of)
+    end
+    for _, case in ipairs { { "blnn", { 5 }, 1, { 5, 1 } }, { "blnn", { 5, 3 }, 3, { 5, 3 } }, { "bedl", { 5 }, 2,
+      { 5, 1 } }, { "bedl", { 5, 2 }, 4, { 5, 2 } } } do
+      local z = prepare(case[1], case[2], case[3])
+      assert.same(case[4], z:shape())
+      assert.equal("float32", z:dtype())
+    end
+    for text, case in pairs { ["fit: y must be [N, 3]: the network has 3 outputs, one a number"] = { "blnn", { 5 }, 3 },
+      ["fit: y must be [N, 1]: the network has 1 outputs, one a number"] = { "blnn", { 5, 2 }, 1 } } do
+      local ok, message = pcall(prepare, table.unpack(case))
+      assert(not ok and message:find(text, 1, true), message)
+    end
+  end)
+
+  it("of a deterministic network predict by the concentrations of its outputs", function()
+    local f, y = pn.tensor { { 0.5, -1, 3 }, { -2, 1, 0.2 } }, pn.tensor({ 2, 1 }, { dtype = "int64" })
+    for kind, alpha in pairs { exp = f:clamp(-2, 2):exp(), relu = f:relu() + 1 } do
+      local head = evidential.row("edl", { evidence = kind, limit = 2 }).likelihood
+      local p, told_of = alpha / alpha:sum({ -1 }, true), head.predict(f, false)
+      for name, want in pairs { concentration = alpha, probabilities = p, aleatoric = p * (1 - p), epistemic = p * 0,
+        mean = f } do
+        assert.is_true((told_of[name] - want):abs():max():item() < 1e-14, name)
+      end
+      assert.is_false(told_of.variance)
+      for k = 1, 2 do near(math.log(p[k][y[k]:item() + 1]:item()), head.log_predictive(y, f)[k]:item()) end
+      assert.is_true(head.closed())
+    end
+    assert.equal(0, evidential.row("edl").kl())
+  end)
+
+  it("are refused numbers that are none, by name", function()
+    for _, name in ipairs { "prior_precision", "noise_precision", "concentration", "rate", "limit" } do
+      for _, value in ipairs { 0.0, math.huge } do
+        local ok, message = pcall(evidential.row, "bedl", { [name] = value })
+        assert(not ok and message:find(("rows: %s must be a positive number, got %s"):format(name, value), 1, true),
+          message)
+      end
+    end
+    for text, o in pairs { ["rows: delta must lie strictly between 0 and 1, got 1"] = { delta = 1.0 },
+      ["rows: anneal_epochs must be a whole number from 1 on, got 0"] = { anneal_epochs = 0 } } do
+      local ok, message = pcall(evidential.row, "bedl", o)
+      assert(not ok and message:find(text, 1, true), message)
+    end
+    assert.is_false((pcall(evidential.row, 3)))
+  end)
+end)
+
 describe("an evidential learner", function()
   local x = pn.randn({ 300, 2 }, { generator = pn.generator(11) })
   local y = (x[{ {}, 1 }] * x[{ {}, 2 }]):gt(0):to "int64"

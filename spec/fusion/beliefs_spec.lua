@@ -257,3 +257,116 @@ describe("mixtures of beliefs", function()
     end
   end)
 end)
+
+describe("beliefs of many names, shapes and masks", function()
+  local prior = standard(1)
+  local function many(...) return belief(0.7, 0.5):expand { ... } end
+
+  it("are gone through in the order of numbers, then names", function()
+    local _, names = fusion.conflicts({ b = belief(0.1, 1), belief(0.2, 1), a = belief(0.3, 1), [3] = belief(0.4, 1) },
+      { prior = prior })
+    assert.same({ 1, 3, "a", "b" }, names)
+  end)
+
+  -- Every form of a mask against the products of the sources that are there.
+  it("take masks of each source, of all, and of fewer axes", function()
+    local a, b = belief(0.7, 0.5), belief(-1.1, 2)
+    local wide = { a = a:expand { 2, 3 }, b = b }
+    local row = pn.tensor { true, false, true }
+    local both = fusion.product({ a = a, b = b }, { prior = prior }):variance():item()
+    local one = fusion.product({ a = a }, { prior = prior }):variance():item()
+    local other = fusion.product({ b = b }, { prior = prior }):variance():item()
+    for k, case in ipairs { { { b = row }, { both, one, both } }, { { a = row }, { both, other, both } },
+      { { b = row:unsqueeze(1) }, { both, one, both } }, { { b = true }, { both, both, both } },
+      { { b = false, a = true }, { one, one, one } }, { { b = pn.tensor { true }:reshape { 1, 1 } },
+        { both, both, both } }, { { a = pn.tensor { { true }, { true } } }, { both, both, both } },
+      { pn.stack({ row, pn.tensor { true, true, false } }, -1), { both, other, one } } } do
+      local v = fusion.product(wide, { prior = prior, observed = case[1] }):variance()
+      v = v:broadcast_to { 2, 3, 1 }
+      for i = 1, 2 do
+        for j = 1, 3 do near(v[i][j][1]:item(), case[2][j], 1e-12, k) end
+      end
+      -- experts with a prior of their own: the same masks
+      local w = fusion.mvae(wide, { prior = prior, observed = case[1] }):variance():broadcast_to { 2, 3, 1 }
+      for j = 1, 3 do near(1 / w[1][j][1]:item() - 1 / case[2][j], case[2][j] == both and 2 or 1, 1e-9, k) end
+    end
+    assert.equal(prior, fusion.mvae({}, { prior = prior }))
+  end)
+
+  it("refuse masks that fit nothing, one for each way", function()
+    local beliefs = { many(2, 3), many(3) }
+    local function refused(text, observed)
+      refuses(text, fusion.product, beliefs, { prior = prior, observed = observed })
+    end
+    local head = "product: observed must be bool of shape [2, 3, 2], one for each of 2 sources, got "
+    refused(head .. "float64 [3, 2]", pn.ones { 3, 2 })
+    refused(head .. "bool [2, 3]", pn.ones({ 2, 3 }):gt(0))
+    refused(head .. "bool [1, 2, 3, 2]", pn.ones({ 1, 2, 3, 2 }):gt(0))
+    local own = "product: observed of source 2 must be true, false or bool of shape [2, 3], got "
+    refused(own .. "number", { true, 3 })
+    refused(own .. "float64 [3]", { true, pn.ones { 3 } })
+    refused(own .. "bool [2]", { true, pn.ones({ 2 }):gt(0) })
+    refused(own .. "bool [1, 2, 3]", { true, pn.ones({ 1, 2, 3 }):gt(0) })
+    refused("product: observed must be a table", 3)
+    refuses("conflicts: beliefs must have at least one source", fusion.conflicts, {}, { prior = prior })
+    near(fusion.pointwise_mutual_information({}, { prior = prior }), 0, 0)
+    assert.equal(prior, fusion.mopoe({}, { prior = prior }))
+    refuses("mmvae: beliefs must have at least one source", fusion.mmvae, {})
+    local crowd = {}
+    for k = 1, 11 do crowd[k] = many() end
+    refuses("mopoe: all subsets of at most 10 sources are gone through, got 11 sources", fusion.mopoe, crowd,
+      { prior = prior })
+  end)
+
+  it("have the shape that all broadcast to", function()
+    local batch_shape = require("penumbra.fusion.named_beliefs").batch_shape
+    for _, case in ipairs { { { 2, 3 }, { { 2, 3 }, { 2, 3 } } }, { { 2, 3 }, { { 3 }, { 2, 1 } } },
+      { { 2, 3 }, { { 1, 3 }, { 2, 1 } } }, { { 4, 2, 3 }, { {}, { 1 }, { 4, 1, 3 }, { 2, 1 } } }, { {}, { {}, {} } } } do
+      local list = {}
+      for k, shape in ipairs(case[2]) do list[k] = { law = { batch_shape = shape } } end
+      assert.same(case[1], batch_shape(list))
+      local last = table.remove(list)
+      assert.same(case[1], batch_shape(list, last))
+    end
+  end)
+
+  it("weigh what is there by weights of 0 and more", function()
+    local a, b, x = belief(0.7, 0.5), belief(-1.1, 2), pn.tensor { 0.3 }
+    local function density(q) return q:log_prob(x):exp():item() end
+    near(density(fusion.mixture({ a = a, b = b }, { weights = { a = 0, b = 2 } })), density(b), 1e-12)
+    refuses("mixture: weights of source 'b' must be a number", fusion.mixture, { a = a, b = b },
+      { weights = { a = 1 } })
+    refuses("mixture: weights must be a table", fusion.mixture, { a = a }, { weights = 3 })
+    refuses("mixture: each datum must have a source that is there and has a weight above 0", fusion.mixture,
+      { a = a, b = b }, { weights = { a = 0, b = 2 }, observed = { b = false } })
+    local q = fusion.mixture({ a = a:expand { 2 }, b = b }, { weights = { a = 3, b = 1 },
+      observed = { a = pn.tensor { true, false } } })
+    local each = q:log_prob(x:broadcast_to { 2, 1 }):exp()
+    near(each[1], density(a) * 0.75 + density(b) * 0.25, 1e-12)
+    near(each[2], density(b), 1e-12)
+    assert.same({ 2, 1, 1 }, (fusion.mmvae { a, b }):shape())
+  end)
+
+  it("are resampled by weights that tell of themselves", function()
+    local q = dist.normal(pn.tensor { 0, 1 }, 1)
+    local function log_joint(z) return z * pn.tensor { 0.5, -1 } end
+    local function run(more)
+      local o = { draws = 500, generator = pn.generator(2) }
+      for key, value in pairs(more or {}) do o[key] = value end
+      return fusion.resample(q, log_joint, o)
+    end
+    local z, told = run()
+    assert.same({ 500, 2 }, z:shape())
+    local w = told.log_weights:softmax(1)
+    close(told.effective_sample_size, 1 / w:square():sum(1), 1e-9)
+    close(told.log_evidence, told.log_weights:exp():mean(1):log(), 1e-12)
+    local drawn = q:sample { 500, generator = pn.generator(2) }
+    close(told.log_weights, log_joint(drawn) - q:log_prob(drawn), 1e-12)
+    assert.same(z:totable(), (run()):totable())
+    assert.not_same(z:totable(), (run { resampling = "multinomial" }):totable())
+    assert.same({ 1000, 2 }, (fusion.resample(q, log_joint)):shape())
+    refuses("resample: what log_joint gives must be a tensor", fusion.resample, q, function() return 3 end)
+    refuses("resample: log_joint must be a function", fusion.resample, q, 3)
+    refuses("resample: q must be a distribution", fusion.resample, 3, log_joint)
+  end)
+end)

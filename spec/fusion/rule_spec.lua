@@ -173,6 +173,27 @@ describe("the fusion rule", function()
     assert.equal("believed: 'a', 'blind'", report:said(1))
   end)
 
+  it("tells of no source, and of a datum at a time", function()
+    local _, none = fusion.fuse({}, { prior = standard(1) })
+    assert.equal("fusion of 1 data; no sources; undecided 0, without a source 1", tostring(none))
+    assert.equal("no source is there: the belief is the prior", none:said())
+    local function at(...) return dist.normal(pn.tensor({ ... }):unsqueeze(2), 0.3):independent(1) end
+    local _, report = fusion.fuse({ at(1, 1), at(1, -2), at(1, 1) }, { prior = standard(1) })
+    assert.equal("believed: 1, 2, 3", report:said())
+    assert.equal("left out: 2; believed: 1, 3", report:said(2))
+    refuses("said: n must lie in 1 to 2, got 3", report.said, report, 3)
+    refuses("said: n must be a whole number from 1 on, got 0", report.said, report, 0)
+    assert.equal("fusion of 2 data; share left out: 1 0, 2 0.5, 3 0; undecided 0, without a source 0",
+      tostring(report))
+    assert.same({ 2, 3, 3 }, report.conflicts:shape())
+    local q = dist.normal({ 0 }, 0.5):independent(1)
+    local ten = {}
+    for k = 1, 10 do ten[k] = q end
+    assert.is_true(select(2, fusion.fuse(ten, { prior = standard(1) })).kept:all():item())
+    refuses("fuse: conflict_threshold must be above 0, got -1", fusion.fuse, { q }, { prior = standard(1),
+      conflict_threshold = -1 })
+  end)
+
   it("refuses what it cannot do", function()
     local q = dist.normal({ 0 }, 0.5):independent(1)
     local many = {}

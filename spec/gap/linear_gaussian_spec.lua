@@ -356,6 +356,38 @@ describe("masks", function()
   end)
 end)
 
+describe("the search for a posterior", function()
+  local function run(more)
+    local o = { conditioning = "dvbf", steps = 4 }
+    for key, value in pairs(more) do o[key] = value end
+    return gap_of(plain, o)
+  end
+
+  it("tells of its starts, of which the first is the truth and the others are drawn from the seed", function()
+    local g = run { starts = 3 }
+    assert.equal(3, #g.starts)
+    near(math.min(table.unpack(g.starts)), g.gap, 1e-12)
+    assert.is_true(g.settled and g.gradient <= 1e-7)
+    assert.same({ "optimisation", false }, { g.method, g.exact })
+    assert.equal(2, #run({}).starts)
+    local short, again, other = run { max_steps = 1, starts = 3 }, run { max_steps = 1, starts = 3 },
+      run { max_steps = 1, starts = 3, seed = 2 }
+    assert.same(short.starts, again.starts)
+    assert.equal(short.starts[1], other.starts[1])
+    assert.is_true(short.starts[2] ~= other.starts[2] and short.starts[2] ~= short.starts[3])
+    assert.is_true(not short.settled and short.gradient > 1e-7)
+    assert.is_true(run({ max_steps = 1, starts = 3, tolerance = short.gradient * 1.01 }).settled)
+    assert.is_true(short.gap:item() > g.gap:item())
+    near(math.min(table.unpack(short.starts)), short.gap, 1e-12)
+    assert.is_true(math.max(table.unpack(short.starts)) > short.gap:item() + 1e-3)
+    assert.truthy(message_of(run, { starts = 0 }):find("starts must be a whole number from 1 on, got 0", 1, true))
+    assert.is_nil(gap_of(plain, { steps = 4 }).starts)
+    -- without z nothing is searched
+    local closed = run { conditioning = "storn" }
+    assert.same({ "closed form", true, true, 0 }, { closed.method, closed.exact, closed.settled, closed.gradient })
+  end)
+end)
+
 describe("systems that change with time", function()
   local d = golden.dense
   local function system(scale)

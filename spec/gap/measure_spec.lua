@@ -190,6 +190,135 @@ describe("measure, of a linear Gaussian system with a bad network,", function()
   end)
 end)
 
+describe("measure, whatever form data have,", function()
+  local helper = require "spec.helper"
+  local few = { judge_draws = 4, importance_draws = 8, steps = 2, rounds = 1, widths = { 1 }, batch_size = 4,
+    local_batch = 3 }
+
+  -- The model and a network of it for data of another form, of which `rows` gives x [N, T, 1].
+  local function other(rows, more)
+    local m = { log_joint = function(_, z, d) return model:log_joint(z, rows(d)) end }
+    for name, f in pairs(more or {}) do m[name] = f end
+    local function wrapped(q)
+      return { parameters = q.parameters, widened = function(_, factor) return wrapped(q:widened(factor)) end,
+        draw = function(_, d, draws, generator) return q:draw(rows(d), draws, generator) end }
+    end
+    return m, wrapped(network(7))
+  end
+
+  local function run(m, q, x, more)
+    local o = { generator = pn.generator(5) }
+    for _, list in ipairs { few, more or {} } do
+      for key, value in pairs(list) do o[key] = value end
+    end
+    return pn.gap.measure(m, q, x, o)
+  end
+
+  it("finds the same, with pieces of them", function()
+    local x, learn, sizes = matched(7, 3), matched(9, 4), {}
+    local function batch(v)
+      v = v:transpose(1, 2):contiguous()
+      return { y = v, inputs = v * 2 }
+    end
+    local want = run(model, network(7), x, { training = learn })
+    assert.same({ 7, false }, { want.count, want.settled.mask })
+    for name, case in pairs {
+      list = { function(d) return d[1] end, nil, { x }, { learn, learn:select(2, 1) } },
+      batch = { function(d)
+        assert.same(d.y:shape(), d.inputs:shape())
+        return (d.inputs - d.y):transpose(1, 2)
+      end, nil, batch(x), batch(learn) },
+      own = { function(d) return d.rows end, { count = function(_, d) return d.rows:size(1) end,
+        take = function(_, d, index)
+          sizes[index:size(1)] = true
+          return { rows = d.rows:take(1, index) }
+        end }, { rows = x }, { rows = learn } } } do
+      local m, q = other(case[1], case[2])
+      local got = run(m, q, case[3], { training = case[4] })
+      for bound, each in pairs(want.each) do assert.same(each:totable(), got.each[bound]:totable(), name .. bound) end
+      assert.same(want.notes, got.notes)
+    end
+    -- local posteriors of three and three and one; a fifth of nine rows, rounded down, validates
+    for _, n in ipairs { 3, 1, 8, 4 } do assert(sizes[n], n) end
+  end)
+
+  it("takes local posteriors of the model's own", function()
+    local x, sizes = matched(7, 3), {}
+    local m = other(function(d) return d end, { local_posterior = function(_, part)
+      sizes[#sizes + 1] = part:size(1)
+      local z = network(7):draw(part, 64, pn.generator(2))
+      return require "penumbra.gap.local_posterior".new(z:detach())
+    end })
+    local report = run(m, network(7), x)
+    assert.same({ 3, 3, 1 }, sizes)
+    assert(report.each.local_bound:isfinite():all():item())
+  end)
+
+  it("tells what is exact, what is negative, and draws what is known", function()
+    local x = matched(6, 3)
+    local exact = run({ log_evidence = function(_, d) return evidence(d):to "float32" end }, { exact = true }, x)
+    local told = run({}, { exact = true }, x, { log_likelihood = evidence })
+    assert.equal("float64", exact.each.mask_bound:dtype())
+    helper.close(exact.each.mask_bound, evidence(x), 1e-5)
+    assert.same(evidence(x):totable(), told.each.amortised_bound:totable())
+    assert.same({ 6, { "the posterior is exact: there is nothing to lose" }, { ["local"] = true, mask = true } },
+      { exact.count, exact.notes, exact.settled })
+    local negative = "approximation is negative: the family of the network holds more"
+    for off, want in pairs { [-100] = true, [0] = false } do
+      local r = run(model, network(7), x, { log_likelihood = function(d) return evidence(d) + off end })
+      assert.equal(want, tostring(r):find(negative, 1, true) ~= nil)
+      assert.is_nil(tostring(r):find("amortisation is negative", 1, true))
+    end
+    -- of one datum there is no error, and without a wider network no mask
+    local q = network(7)
+    local one = run(model, { draw = q.draw, parameters = q.parameters }, x:slice(1, 1, 1), { log_likelihood = evidence })
+    assert.is_true(one.approximation.se ~= one.approximation.se)
+    assert.is_nil(one.conditioning or one.amortisation or one.mask_bound)
+    local panel = one:panel { title = "here" }
+    assert.same({ 1, "here", { 0.5, 3.5 } }, { #panel.marks, panel.title, panel.x_range })
+    local path = os.tmpname()
+    os.remove(path)
+    path = path .. ".svg"
+    local drawn, _, code = one:plot(path)
+    if code == "missing" then return end -- gnuplot
+    assert.equal(path, drawn)
+    local file = assert(io.open(path))
+    local picture = file:read "a"
+    file:close()
+    os.remove(path)
+    for _, text in ipairs { "where the nats go", "nats a datum", "approximation", "conditioning", "amortisation" } do
+      assert(picture:find(text, 1, true), text)
+    end
+  end)
+
+  it("refuses options, data and draws that are none", function()
+    local x, q = matched(6, 3), network(7)
+    for _, name in ipairs { "steps", "rounds", "local_batch", "judge_draws", "importance_draws" } do
+      helper.refuses(("measure: %s must be a whole number from 1 on, got 0"):format(name), run, model, q, x,
+        { [name] = 0 })
+    end
+    helper.refuses("measure: widths[2] must be a whole number from 1 on, got 0", run, model, q, x, { widths = { 1, 0 } })
+    for _, name in ipairs { "lr", "tolerance" } do
+      helper.refuses("measure: lr and tolerance must be positive", run, model, q, x, { [name] = 0.0 })
+    end
+    helper.refuses("measure: split must lie between 0 and 1, got 0", run, model, q, x, { split = 0.0 })
+    helper.refuses("measure: model must be a model or a table of functions, got number", run, 3, q, x)
+    for _, data in ipairs { { 3 }, {}, "x" } do
+      helper.refuses("measure: data must be a tensor [N, ...], a list of such or a batch {y =, inputs =}", run, model,
+        q, data)
+    end
+    helper.refuses("measure: training must be a tensor", run, model, q, x, { training = {} })
+    helper.refuses("measure: log_likelihood must give a tensor [6], got [6, 1]", run, model, q, x,
+      { log_likelihood = function() return pn.ones { 6, 1 } end })
+    helper.refuses("measure: log_likelihood must give a tensor [6], got number", run, model, q, x,
+      { log_likelihood = function() return 3 end })
+    for _, shape in ipairs { { 64, 3 }, { 64, 3, 1, 1, 1 } } do
+      helper.refuses("measure: draws of the posterior must be [S, N, n] or [S, N, T, n] for local posteriors", run,
+        model, { draw = function() return pn.ones(shape), pn.ones { 64, 3 } end, parameters = q.parameters }, x)
+    end
+  end)
+end)
+
 describe("measure, of the library's models,", function()
   local generator = pn.generator(5)
   local z = pn.randn({ 400, 1 }, { generator = generator })

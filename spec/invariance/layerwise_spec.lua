@@ -258,6 +258,10 @@ describe("the layer-by-layer fit", function()
       assert(message_of(table.unpack(call)):find(text, 1, true), text)
     end
     assert.same({ 4, 3, 1 }, fit:predict(x, { draws = 4 }):shape())
+    assert.same({ 100, 3, 1 }, fit:predict(x):shape())
+    assert.equal("layer-by-layer fit of 1 layers, 1 sweeps", tostring(fit))
+    fit.converged = true
+    assert.equal("layer-by-layer fit of 1 layers, 1 sweeps, converged", tostring(fit))
     for text, given in pairs {
       ["fit_layers: exactly one of noise_scale and log_likelihood must be given"] = { x = x, y = pn.ones { 3, 1 } },
       ["fit_layers: x must have shape [N, 2], got [3]"] = { x = pn.ones(3), y = x, noise_scale = 1 },
@@ -265,6 +269,20 @@ describe("the layer-by-layer fit", function()
       ["fit_layers: y must have shape [N, 1], got [3, 2]"] = { x = x, y = x, noise_scale = 1 },
       ["fit_layers: steps must be a whole number from 1 on, got 0"] = { x = x, y = pn.ones { 3, 1 }, noise_scale = 1,
         steps = 0 },
+      ["fit_layers: input_draws must be a whole number from 1 on, got 0"] = { x = x, y = pn.ones { 3, 1 },
+        noise_scale = 1, input_draws = 0 },
+      ["fit_layers: noise_scale must be positive, got 0"] = { x = x, y = pn.ones { 3, 1 }, noise_scale = 0.0 },
+      ["fit_layers: lr must be positive, got 0"] = { x = x, y = pn.ones { 3, 1 }, noise_scale = 1, lr = 0.0 },
+      ["fit_layers: scale must be positive, got 0"] = { x = x, y = pn.ones { 3, 1 }, noise_scale = 1, scale = 0.0 },
+      ["fit_layers: tolerance must be positive, got 0"] = { x = x, y = pn.ones { 3, 1 }, noise_scale = 1,
+        tolerance = 0.0 },
+      ["fit_layers: exactly one of noise_scale and log_likelihood"] = { x = x, y = pn.ones { 3, 1 }, noise_scale = 1,
+        log_likelihood = print },
+      ["fit_layers: x must have shape [N, 2], got [3, 1]"] = { x = pn.ones { 3, 1 }, y = x, noise_scale = 1 },
+      ["fit_layers: y must have 3 rows as x has, got []"] = { x = x, y = pn.ones {}, noise_scale = 1 },
+      ["fit_layers: y must have shape [N, 1], got [3]"] = { x = x, y = pn.ones { 3 }, noise_scale = 1 },
+      ["fit_layers: prior_scale of layer 1 must be a positive number, got nil"] = { x = x, y = pn.ones { 3, 1 },
+        noise_scale = 1, prior_scale = {} },
       ["fit_layers: sweeps is called max_sweeps"] = { x = x, y = x, sweeps = 1 },
       ["fit_layers: kl must be one of 'components', 'mixture', got 'both'"] = { x = x, y = x, kl = "both" },
       ["fit_layers: prior_scale of layer 1 must be a positive number, got 0"] = { x = x, y = pn.ones { 3, 1 },

@@ -462,6 +462,62 @@ describe("the over-parametrised linear model", function()
       ["law: x must have one axis of 2 weights as float64, got [1, 2] of float64"] = function()
         canonical(2, 1):posterior():law(pn.ones { 1, 2 })
       end,
+      ["data_bound: noise_variance must be positive, got 0"] = function()
+        inv.data_bound { y = { 1 }, output_variance = 1, noise_variance = 0.0 }
+      end,
+      ["linear_model: noise_variance must be positive, got inf"] = function()
+        inv.linear_model { size = 2, y = { 1 }, noise_variance = math.huge }
+      end,
+      ["linear_model: y must have one axis, got [1, 1]"] = function()
+        inv.linear_model { size = 2, y = { { 1 } }, noise_variance = 1 }
+      end,
+      ["linear_model: y must have one axis, got [0]"] = function()
+        inv.linear_model { size = 2, y = pn.zeros { 0 }, noise_variance = 1 }
+      end,
+      ["linear_model: x must have one axis and takes the place of size, got [2]"] = function()
+        inv.linear_model { x = { 1, 2 }, size = 2, y = { 1 }, noise_variance = 1 }
+      end,
+      ["linear_model: x must have one axis, got [1, 2]"] = function()
+        inv.linear_model { x = { { 1, 2 } }, y = { 1 }, noise_variance = 1 }
+      end,
+      ["linear_model: scale must be a finite number other than 0, got 0"] = function()
+        inv.linear_model { size = 2, y = { 1 }, noise_variance = 1, scale = 0.0 }
+      end,
+      ["linear_model: scale must be a finite number other than 0, got inf"] = function()
+        inv.linear_model { size = 2, y = { 1 }, noise_variance = 1, scale = math.huge }
+      end,
+      ["linear_model: prior_variance must be pos"] = function()
+        inv.linear_model { size = 2, y = { 1 }, noise_variance = 1, prior_variance = { 1, 0 } }
+      end,
+      ["approximation: option 'loc' is required"] = function() model:approximation { variance = 1 } end,
+      ["approximation: exactly one of variance and covariance"] = function()
+        model:approximation { loc = 1, variance = 1, covariance = pn.eye(3) }
+      end,
+      ["approximation: covariance must have shape [3, 3], got [3, 2]"] = function()
+        model:approximation { loc = 1, covariance = pn.ones { 3, 2 } }
+      end,
+      ["approximation: covariance must have shape [3, 3], got [2, 3]"] = function()
+        model:approximation { loc = 1, covariance = pn.ones { 2, 3 } }
+      end,
+      ["approximation: covariance must have shape [3, 3], got [3]"] = function()
+        model:approximation { loc = 1, covariance = pn.ones { 3 } }
+      end,
+      ["finite: beta must be positive and finite, got 0"] = function()
+        model:approximation({ loc = 1, variance = 1 }):finite(0.0)
+      end,
+      ["finite: beta must be positive and finite, got inf"] = function()
+        model:approximation({ loc = 1, variance = 1 }):finite(math.huge)
+      end,
+      ["gap_formula: variances must"] = function() inv.gap_formula(3, 1, 0) end,
+      ["factor_precision: a K x K matrix is formed up to K = 5000, got K = 5001"] = function()
+        canonical(5001, 1):approximation({ loc = 1, variance = 1 }):factor_precision()
+      end,
+      ["precision: a K x K matrix is formed up to K = 5000, got K = 5001"] = function()
+        canonical(5001, 1):posterior():precision()
+      end,
+      ["is_constant_ratio: tolerance must be a number"] = function()
+        model:approximation({ loc = 1, variance = 1 }):is_constant_ratio "x"
+      end,
       ["data_bound: noise_variance must be positive, got -1"] = function()
         inv.data_bound { y = { 1 }, output_variance = 1, noise_variance = -1 }
       end,
@@ -476,5 +532,10 @@ describe("the over-parametrised linear model", function()
         .. "sizes at least 1", 1, true))
     end
     assert.equal(0, inv.curves({ sizes = { 1 } }).gap:item())
+    assert.equal("linear model of 3 weights and 2 observations", tostring(model))
+    assert.equal("approximation of a posterior of 3 weights: a:q0(), a:q_mix()", tostring(model:approximation {
+      loc = 1, variance = 1 }))
+    assert.equal("normal_law(event [3], float64)", tostring(model:prior()))
+    assert.same({ 1 / 3, 3 }, { model.scale, model.prior_variance[2]:item() }) -- 1 / K and K unless told
   end)
 end)

@@ -379,4 +379,27 @@ describe("the gap of node permutations", function()
       assert(message:find(text, 1, true), message)
     end
   end)
+
+  it("refuses numbers of draws and weights that are none", function()
+    pn.seed(3)
+    local mix = inv.permutation_mixture(deep(2), { scale = 1 })
+    for text, call in pairs { ["gap: draws must be a whole number from 2 on, got 1"] = { mix.gap, mix, { draws = 1 } },
+      ["bounds: draws must be a whole number from 2 on, got 1"] = { mix.bounds, mix, { draws = 1 } },
+      ["bounds: permutations must be a whole number from 1 on, got 0"] = { mix.bounds, mix, { permutations = 0 } },
+      ["values: w must have shape [9], got [1, 9]"] = { mix.values, mix, pn.ones { 1, 9 } },
+      ["values: w must have shape [9], got [8]"] = { mix.values, mix, pn.ones { 8 } },
+      ["mean_field_log_prob: w must have shape [..., 9], got []"] = { mix.mean_field_log_prob, mix, pn.ones {} },
+      ["log_ratio: w must be a tensor"] = { mix.log_ratio, mix, 3 } } do
+      local message = message_of(table.unpack(call))
+      assert(message:find(text, 1, true), message)
+    end
+    assert.same({ 2, 2, 1000, 1000 }, { mix:gap({ draws = 2 }).draws, mix:bounds({ draws = 2, permutations = 1 }).draws,
+      mix:gap().draws, mix:bounds().draws })
+    assert.equal("permutation_mixture(event [9], float64)", tostring(mix))
+    assert.equal("enumerate", mix:gap({ draws = 2 }).method)
+    local six = inv.permutation_mixture(deep(6), { scale = 1 })
+    assert.equal("subsets", six:gap({ draws = 2 }).method) -- 720 permutations; of five, 120
+    assert.equal("enumerate", inv.permutation_mixture(deep(5), { scale = 1 }):gap({ draws = 2 }).method)
+    assert.equal("enumerate", six:gap({ draws = 2, method = "enumerate" }).method)
+  end)
 end)

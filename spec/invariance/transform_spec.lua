@@ -81,6 +81,32 @@ describe("a translation", function()
     assert(message_of(inv.translate, w, x, w):find("K, K and K - 1, got [5, 4], [4] and [5, 4]", 1, true))
   end)
 
+  it("has pivots from the front and the back, and none elsewhere", function()
+    local x = pn.tensor { 1, 0, -2, 0 }
+    local function basis(pivot) return inv.translation_basis(x, { pivot = pivot }) end
+    same(basis(nil), basis(3), 0) -- the last that is not 0
+    same(basis(-2), basis(3), 0)
+    same(basis(-4), basis(1), 0)
+    assert.is_true((basis(1) - basis(3)):abs():max():item() > 0.1)
+    for text, given in pairs { ["translation_basis: pivot must be at most 4, got 5"] = 5,
+      ["translation_basis: pivot must be a whole number from 1 on, got 0"] = -5,
+      ["translation_basis: pivot must be a place where x is not 0, got 4"] = -1 } do
+      local message = message_of(inv.translation_basis, x, { pivot = given })
+      assert(message:find(text, 1, true), message)
+    end
+    assert(message_of(inv.translation_basis, x, { pivot = 0 }):find("from 1 on, got 0", 1, true))
+    for _, wrong in ipairs { pn.ones { 2, 2 }, pn.ones {}, pn.ones { 0 } } do
+      assert(message_of(inv.translation_basis, wrong):find("translation_basis: x must have one axis, got [", 1, true))
+    end
+    assert(message_of(inv.translate, pn.ones { 4 }, x, pn.ones { 2 }):find("translate: the last axes of w, x and delta",
+      1, true))
+    assert(message_of(inv.translate, pn.ones { 3 }, x, pn.ones { 3 }):find("K, K and K - 1, got [3], [4] and [3]", 1,
+      true))
+    assert(message_of(inv.translate, pn.ones {}, x, pn.ones { 3 }):find("K, K and K - 1, got [], [4]", 1, true))
+    assert(message_of(inv.translate, pn.ones { 4 }, x, pn.ones {}):find("[4] and []", 1, true))
+    same(inv.translate(pn.tensor { 1, 2 }, pn.tensor { 4, 2 }, pn.tensor { 3 }), pn.tensor { 4, -4 }, 1e-15)
+  end)
+
   it("leaves a network alone at its datum, layer by layer, and nowhere else", function()
     pn.seed(3)
     for _, bias in ipairs { true, false } do

@@ -354,4 +354,80 @@ describe("bounds", function()
     local ok, message = pcall(pac.draws_bound, { risk = 0.1, draws = 0, delta = 0.1 })
     assert(not ok and tostring(message):find("draws must be a whole number from 1 on", 1, true))
   end)
+
+  it("say what they need, in the order of the alphabet", function()
+    local names = pac.names()
+    for k = 2, #names do assert(names[k - 1] < names[k]) end
+    local all = pac.describe()
+    assert.equal(#names, #all)
+    for k, name in ipairs(names) do assert.equal(name, all[k].name) end
+    for name, want in pairs { hoeffding = { { "risk", "n", "delta" }, {}, 1 },
+      finite_class = { { "risk", "n", "delta", "count" }, {}, 1 }, lambda = { { "risk", "n", "delta", "kl" },
+        { "constant", "lambda" }, 8 }, draws = { { "delta", "risk", "draws" }, {}, 1 },
+      empirical_bernstein = { { "risk", "n", "delta", "kl" }, { "ratio", "variance", "variance_ratio" }, 2 },
+      majority_vote = { { "delta", "kl", "disagreement" }, {}, 1 }, path_risk = { { "delta", "kl",
+        "log_likelihood [S, N]", "log_peak" }, { "count" }, 8 } } do
+      local row = pac.describe(name)
+      assert.same(want, { row.needs, row.options, row.least })
+    end
+    assert(tostring(pac.describe "lambda"):find("  needs   risk, n, delta, kl; n >= 8\n", 1, true))
+    assert.error_matches(function() pac.describe(3) end, "describe: name must be a string", 1, true)
+    assert.error_matches(function() pac.describe "maurr" end, "describe: there is no bound 'maurr'", 1, true)
+  end)
+
+  -- Each at its end and beyond it.
+  it("take numbers up to the ends of their ranges, and none beyond", function()
+    local function refused(text, name, o)
+      for key, v in pairs { risk = 0.1, n = 100, delta = 0.05 } do o[key] = o[key] or v end
+      if name ~= "finite_class" then o.kl = o.kl or 1 end
+      local ok, message = pcall(pac.bound, name, o)
+      assert(not ok and message:find(text, 1, true), tostring(message))
+    end
+    for _, risk in ipairs { 0, 1 } do
+      assert(pac.bound("maurer", { risk = risk, n = 8, delta = 0.5, kl = 0 }):item() >= risk)
+      local by_draws = pac.draws_bound { risk = risk, draws = 1, delta = 0.5 }:item()
+      assert.near(risk == 1 and 1 or 0.5, by_draws, 1e-12)
+    end
+    refused("bound: risk must lie in 0 to 1: a bound holds for losses in [0, 1] only", "maurer", { risk = -0.01 })
+    for _, value in ipairs { 1.0, math.huge } do
+      for _, name in ipairs { "ratio", "variance_ratio" } do
+        refused(("bound: %s must be above 1, got %s"):format(name, value), "empirical_bernstein", { [name] = value })
+      end
+    end
+    refused("bound: delta must lie strictly between 0 and 1, got 1", "maurer", { delta = 1 })
+    refused("bound: count must be a whole number from 1 on, got 0", "finite_class", { count = 0 })
+    refused("bound: lambda must lie between 0 and 2, got 0", "lambda", { lambda = 0.0 })
+    refused("bound: lambda must lie between 0 and 2, got x", "lambda", { lambda = "x" })
+    refused("bound: lambda must lie between 0 and 700, got 700", "catoni", { lambda = 700 })
+    refused("bound: lambda must be a table", "catoni", { lambda = "x" })
+    refused("bound: log_constant must be a number, got string", "germain", { log_constant = "x" })
+    for _, risk in ipairs { -0.1, 1.1, 0 / 0 } do
+      assert.error_matches(function() pac.draws_bound { risk = pn.tensor(risk), draws = 3, delta = 0.1 } end,
+        "draws_bound: risk must lie in 0 to 1", 1, true)
+    end
+    for _, delta in ipairs { 0.0, 1.0 } do
+      assert.error_matches(function() pac.draws_bound { risk = 0.1, draws = 3, delta = delta } end,
+        "draws_bound: delta must lie strictly between 0 and 1", 1, true)
+    end
+    -- several risks at once, in the type that they have
+    local three = pac.draws_bound { risk = pn.tensor({ 0, 0.2, 1 }, { dtype = "float32" }), draws = 4, delta = 0.1 }
+    assert.equal("float32", three:dtype())
+    assert.near(pac.draws_bound { risk = 0.2, draws = 4, delta = 0.1 }:item(), three[2]:item(), 1e-6)
+    -- a list of lambdas is paid for by its length; one number is a list of one
+    local function catoni(lambda, delta)
+      return pac.bound("catoni", { risk = 0.1, n = 100, delta = delta, kl = 2, lambda = lambda }):item()
+    end
+    assert.equal(catoni({ 0.7 }, 0.05), catoni(0.7, 0.05))
+    assert.near(math.min(catoni(0.5, 0.02), catoni(2, 0.02)), catoni({ 0.5, 2 }, 0.04), 1e-15)
+    -- a log-likelihood may stand at its peak
+    local at = { log_likelihood = pn.full({ 2, 8 }, 0.5), kl = 0, delta = 0.1, log_peak = 0.5 }
+    assert.near(math.sqrt(math.log(2 * 8 ^ 0.5 / 0.1) / 16), pac.bound("path_risk", at):item(), 1e-12)
+    for _, delta in ipairs { 0.0, 1.0 } do
+      at.delta = delta
+      assert.error_matches(function() pac.bound("path_risk", at) end, "delta must lie strictly between 0 and 1", 1,
+        true)
+    end
+    at.delta, at.log_likelihood = 0.1, pn.zeros { 0, 8 }
+    assert.error_matches(function() pac.bound("path_risk", at) end, "log_likelihood must be [S, N]", 1, true)
+  end)
 end)

@@ -241,6 +241,41 @@ describe("data that were seen before", function()
   end)
 end)
 
+describe("data in two parts", function()
+  it("have a share each, drawn by the seed alone", function()
+    local x = pn.arange(9):to "float64":unsqueeze(2)
+    local data = { x, pn.arange(9) }
+    for share, want in pairs { [0.5] = 5, [0.3] = 3, [0.05] = false, [0.06] = 1, [0.94] = 8, [0.95] = false } do
+      local function part() return pac.split(data, { split = share }) end
+      if want then
+        local a, b = part()
+        assert.same({ want, 9 - want }, { a[2]:size(1), b[2]:size(1) })
+        assert.same(pn.arange(9):totable(), pn.concatenate({ a[2], b[2] }, 1):sort(1):totable())
+        assert.same(a[1]:squeeze(2):totable(), a[2]:to "float64":totable())
+      else
+        refused(("split: split must leave rows on both sides, got %g of 9 rows"):format(share), part)
+      end
+    end
+    local function first(seed) return (pac.split(data, { seed = seed }))[2]:totable() end
+    pn.seed(1)
+    local before, list = pn.rng_state(), first(3)
+    assert.same(before, pn.rng_state())
+    pn.seed(2)
+    assert.same(list, first(3))
+    assert.not_same(list, first(4))
+    assert.same(first(0), (pac.split(data))[2]:totable())
+  end)
+
+  it("are none where rows do not belong together", function()
+    local y = pn.arange(4)
+    for _, data in ipairs { { pn.ones { 4, 1 } }, { pn.ones { 4, 1 }, y, y }, { pn.ones { 3, 1 }, y }, { pn.ones {}, y },
+      { pn.ones { 4 }, pn.ones {} }, { 3, y }, { y, 3 }, { pn.ones { 0, 1 }, y:slice(1, 1, 0) } } do
+      refused("split: data must be a list {x, y} of tensors with as many rows each, at least one", pac.split, data)
+    end
+    refused("split: data must be a table", pac.split, 3)
+  end)
+end)
+
 describe("training on a bound", function()
   local function corners(n)
     local g = pn.generator(11)
@@ -275,6 +310,11 @@ describe("training on a bound", function()
     local risk = (-(start:log_softmax(-1):gather(-1, data[2]:unsqueeze(-1)))):clamp(0, -math.log(0.01)):mean():item()
       / -math.log(0.01)
     assert.near(risk + math.sqrt(math.log(2 * math.sqrt(200) / 0.1) / 400), m.history.posterior.loss, 1e-5)
+    pn.seed(3)
+    local of_lambda = pac.train(nn.mlp({ 2, 4, 2 }), data, { split = 0, epochs = 1, batch_size = 200, lr = 1e-12,
+      prior_scale = 1e-7, bound = "lambda", bound_options = { lambda = 0.7 }, delta = 0.1, floor = 0.01 })
+    assert.near((risk + math.log(2 * math.sqrt(200) / 0.1) / (200 * 0.7)) / 0.65, of_lambda.history.posterior.loss,
+      1e-5)
     assert.equal(false, m.prior_data)
     assert(m:certificate().num_data == 200) -- no data taught the prior: it need not be said
   end)
@@ -291,6 +331,39 @@ describe("training on a bound", function()
     local whole = train(4, false).net:state()
     for name, t in pairs(whole) do assert(resumed[name]:eq(t):all():item(), name) end
     for _, stage in ipairs { "", ".prior", ".posterior" } do os.remove(path .. stage) end
+  end)
+
+  it("tells of both trainings, and certifies with what it was trained with", function()
+    local data, told = corners(60), {}
+    pn.seed(6)
+    local m = pac.train(nn.mlp { 2, 3, 2 }, data, { bound = "lambda", bound_options = { lambda = 0.7 }, delta = 0.05,
+      floor = 0.01, split = 0.25, prior_epochs = 2, epochs = 3, batch_size = 20, prior_scale = 0.2,
+      on_epoch = function(stage, run) told[#told + 1] = stage .. run.epoch end })
+    assert.same({ "prior1", "prior2", "posterior1", "posterior2", "posterior3" }, told)
+    assert.same({ 15, 45 }, { m.prior_data[1]:size(1), m.data[1]:size(1) })
+    assert.same({ 2, 3 }, { m.history.prior.epoch, m.history.posterior.epoch })
+    assert.equal("network trained with the bound 'lambda' at delta = 0.05", tostring(m))
+    local c = m:certificate { generator = pn.generator(1) }
+    assert.same({ "lambda", 0.01, 45 }, { c.bound, c.floor, c.num_data })
+    assert.equal(0.05, c.deltas[1].delta)
+    local own = pac.certificate(m.net, m.data, { bound = "lambda", bound_options = { lambda = 0.7 }, delta = 0.05,
+      floor = 0.01, generator = pn.generator(1) })
+    assert.equal(own.log_loss.bound, c.log_loss.bound)
+    local other = m:certificate { bound = "maurer", bound_options = {}, delta = 0.1, generator = pn.generator(1) }
+    assert.same({ "maurer", 0.1 }, { other.bound, other.deltas[1].delta })
+    local row = pac.bound("lambda", { risk = c.error.posterior, kl = c.kl, n = 45, delta = 0.05, lambda = 0.7 }):item()
+    assert.near(row, c.error.bound, 1e-12)
+    assert.equal(row >= 1, c.error.vacuous)
+    -- the scale of the prior, and of the posterior at first
+    assert.equal(0.2, m.net.priors["1.weight"].scale:max():item())
+    -- no epochs leave the prior at the first values
+    pn.seed(6)
+    local net = nn.mlp { 2, 3, 2 }
+    local first = net:state()["1.weight"] + 0
+    local still = pac.train(net, data, { prior_epochs = 0, epochs = 1 })
+    assert.is_nil(still.history.prior)
+    assert.is_true(still.net.priors["1.weight"].loc:eq(first):all():item())
+    assert.equal(30, still.prior_data[1]:size(1))
   end)
 
   it("refuses what has no bound", function()

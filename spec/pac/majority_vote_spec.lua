@@ -76,4 +76,14 @@ describe("the bound on a majority vote", function()
       assert.error_matches(function() value(o) end, "bound: " .. name)
     end
   end)
+
+  it("takes numbers at the ends of their ranges", function()
+    assert.is_true(value { risk = 0.2, disagreement = 2 * 0.2 * 0.8, kl = 0, n = 1, delta = 0.999 } <= 1)
+    assert.is_true(value { risk = 0, disagreement = 0, kl = 0, n = 5, delta = 0.5 } > 0)
+    for name, bad in pairs { risk = -1e-9, disagreement = -1e-9, delta = 0.0 } do
+      local o = { risk = 0.2, disagreement = 0.3, kl = 2, n = 1000, delta = 0.05 }
+      o[name] = bad
+      assert.error_matches(function() value(o) end, "bound: " .. name)
+    end
+  end)
 end)

@@ -1,6 +1,7 @@
 -- Particle filters against the exact filter of a linear Gaussian model: x' = a x + N(0, q^2), y = x + N(0, r^2).
 local pn = require "penumbra"
-local near = require("spec.helper").near
+local helper = require "spec.helper"
+local near, refuses = helper.near, helper.refuses
 local dist = pn.dist
 
 local A, Q, R, M0, P0 = 0.9, 0.5, 0.7, 100, 2 -- a prior mean far from 0
@@ -292,6 +293,79 @@ describe("a particle filter", function()
     end
     assert.has_error(function() model({ num_particles = 3 }):run(pn.tensor(ys), { reference = pn.zeros { 3 } }) end,
       "run: a reference needs a filter made with conditional = true")
+  end)
+
+  it("refuses what a model, a run and a reference lack, or have too much", function()
+    local law = dist.normal(0, 1)
+    local function made(o)
+      o.num_particles = 3
+      return pn.smc.filter(o)
+    end
+    for _, missing in ipairs { "init", "step", "log_weight" } do
+      local o = { init = print, step = print, log_weight = print }
+      o[missing] = nil
+      refuses(("filter: %s is missing (a model is init, step and log_weight"):format(missing), made, o)
+      refuses(("filter: %s does not go with prior, transition and observation"):format(missing), made,
+        { prior = law, transition = print, observation = print, [missing] = print })
+    end
+    for _, missing in ipairs { "prior", "transition", "observation" } do
+      local o = { prior = law, transition = print, observation = print }
+      o[missing] = nil
+      refuses(("filter: %s is missing (a model is init, step"):format(missing), made, o)
+    end
+    refuses("filter: init is missing", made, {})
+    refuses("filter: proposal belongs to prior, transition and observation", made,
+      { init = print, step = print, log_weight = print, proposal = print })
+    refuses("filter: lookahead needs ancestors, which gradient = 'transport' does not have", model,
+      { num_particles = 3, gradient = "transport", lookahead = lookahead })
+    local ys, path = pn.tensor { 99, 88 }, pn.full({ 2 }, 90)
+    local f = model { num_particles = 3 }
+    assert.equal("filter of 3 particles at t = 0", tostring(f))
+    refuses("run: a reference needs a filter made with conditional = true", f.run, f, ys, { reference = path })
+    refuses("run: ancestor_sampling needs a reference and the transition's density (transition_log_prob)", f.run, f, ys,
+      { ancestor_sampling = true })
+    refuses("run: lag must be a whole number from 0 on, got -1", f.run, f, ys, { lag = -1 })
+    local bare = pn.smc.filter { num_particles = 3, conditional = true, threshold = 1, resampling = "multinomial",
+      init = function(n) return pn.randn { n } end, step = function(x) return x end,
+      log_weight = function(x) return x * 0 end }
+    refuses("run: ancestor_sampling needs a reference and the transition's density (transition_log_prob)", bare.run,
+      bare, ys, { reference = path, ancestor_sampling = true })
+    f:run(ys)
+    assert.equal("filter of 3 particles at t = 2", tostring(f))
+    f:reset()
+    assert.equal("filter of 3 particles at t = 0", tostring(f))
+    for where, call in pairs { mean = f.mean, variance = f.variance } do
+      refuses(where .. ": f must be a function", call, f, 3)
+    end
+  end)
+
+  it("passes by what is missing in the type of its states", function()
+    local f = pn.smc.filter { num_particles = 4, threshold = 0,
+      init = function(n) return { x = pn.randn({ n }, { dtype = "float32" }) } end,
+      step = function(s) return { x = s.x + 1 } end,
+      log_weight = function(s) return s.x end }
+    local r = f:run { false, 1, false }
+    assert.equal("float32", r.increments:dtype())
+    assert.equal("float64", r.log_evidence:dtype())
+    for _, t in ipairs { 1, 3 } do near(0, r.increments[t]:item(), 1e-6) end
+    near(r.log_evidence:item(), r.increments[2]:item(), 1e-6)
+    assert.is_nil(r.smoothed)
+    assert.is_nil(r.mean)
+    assert.is_nil(f.record)
+  end)
+
+  it("of a linear system without a mean begins at 0, and takes no inputs", function()
+    local system = { transition = { { A } }, transition_cov = { { Q * Q } }, emission = { { 2 } },
+      emission_cov = { { R * R } }, initial_cov = { { P0 } } }
+    local bare = pn.smc.exact_filter(system)
+    system.initial_mean = { 0 }
+    local ys = pn.tensor { { 0.7 }, { -1 } }
+    assert.same(pn.smc.exact_filter(system):run(ys):totable(), bare:run(ys):totable())
+    for _, name in ipairs { "transition_input", "emission_input" } do
+      system[name] = { { 1 } }
+      refuses(("exact_filter: the system may have no %s"):format(name), pn.smc.exact_filter, system)
+      system[name] = nil
+    end
   end)
 
   it("says what is missing", function()

@@ -598,3 +598,99 @@ describe("pn.smc.hmm", function()
     assert.matches("hmm_spec.lua:%d+: hmm: option '%w+' is required$", message)
   end)
 end)
+
+-- ---- where a fit ends, and what it leaves alone ----
+
+describe("the fit of a hidden Markov model", function()
+  local rows = { { 0.8, 0.2 }, { 0.3, 0.7 } }
+  local function made(more)
+    local o = { initial = { 0.4, 0.6 }, transition = rows, emission = pn.dist.normal(pn.tensor { -1, 1 }, 0.8) }
+    for key, value in pairs(more or {}) do o[key] = value end
+    return pn.smc.hmm(o)
+  end
+  local y = pn.randn({ 15, 2 }, { generator = pn.generator(3) }) * 1.5
+
+  it("ends after its rounds, or with the first that gains less than the tolerance for each observation", function()
+    local m = made()
+    local fitted, trace = m:fit(y, { max_steps = 4, tolerance = -inf })
+    assert.equal(5, #trace)
+    assert.near(m:log_likelihood(y):sum():item(), trace[1], 1e-10)
+    assert.near(fitted:log_likelihood(y):sum():item(), trace[5], 1e-10)
+    assert.equal(2, #select(2, m:fit(y, { tolerance = inf })))
+    local _, whole = m:fit(y, { max_steps = 30, tolerance = -inf })
+    for k = 3, 6 do
+      local gain = (whole[k] - whole[k - 1]) / 30 -- of 15 steps of 2 sequences
+      assert(gain > 0 and gain < (whole[k - 1] - whole[k - 2]) / 30)
+      assert.equal(k, #select(2, m:fit(y, { tolerance = gain * 1.001 })))
+      assert.equal(k + 1, #select(2, m:fit(y, { tolerance = gain * 0.999, max_steps = k })))
+    end
+  end)
+
+  it("keeps what it is told to keep, and what nothing was counted for", function()
+    for _, name in ipairs { "initial", "transition", "emission" } do
+      local m = made()
+      local fitted = m:fit(y, { max_steps = 3, [name] = false })
+      for part, of in pairs { initial = function(x) return x.log_initial end,
+        transition = function(x) return x.log_transition end, emission = function(x) return x.emission.loc end } do
+        assert.equal(part == name, furthest(of(fitted), of(m)) == 0, name .. part)
+      end
+    end
+    -- the second state cannot be reached: its row and its law stay
+    local m = made { initial = { 1, 0 }, transition = { { 1, 0 }, { 0.3, 0.7 } },
+      emission = pn.dist.normal(pn.tensor { -1, 1 }, pn.tensor { 0.8, 0.6 }) }
+    local fitted = m:fit(y, { max_steps = 2 })
+    assert.is_true(furthest(fitted.log_transition:exp(), { { 1, 0 }, { 0.3, 0.7 } }) < 1e-12)
+    assert.is_true(furthest(fitted.emission.loc, { y:mean():item(), 1 }) < 1e-12)
+    assert.is_true(furthest(fitted.emission.scale, { y:std(nil, 0):item(), 0.6 }) < 1e-12)
+    assert.is_true(furthest(fitted.log_initial:exp(), { 1, 0 }) < 1e-12)
+  end)
+
+  it("holds scales above their floor", function()
+    local flat = pn.tensor { 0.5, 0.5, 0.5, 0.5 }
+    for floor, want in pairs { [0.2] = 0.2, [1e-6] = 1e-6 } do
+      local fitted = made({ initial = { 1, 0 }, transition = { { 1, 0 }, { 0, 1 } } }):fit(flat, { max_steps = 2,
+        scale_floor = floor })
+      assert.near(want, fitted.emission.scale[1]:item(), 1e-12)
+      assert.near(0.5, fitted.emission.loc[1]:item(), 1e-12)
+    end
+  end)
+
+  -- Less the sum of posterior probabilities of the states times the log-likelihoods, gaps left out.
+  it("gives an optimiser that sum, `steps` times a round", function()
+    local seen, losses = pn.rand({ 15, 2 }, { generator = pn.generator(4) }):gt(0.3), {}
+    local law = pn.dist.gamma(pn.tensor { 2, 5 }, 1.5)
+    local z = y:abs() + 0.1
+    local m = made { emission = function() return law end }
+    local optimiser = { step = function(_, loss) losses[#losses + 1] = loss:item() end }
+    local fitted, trace = m:fit(z, { observed = seen, max_steps = 3, steps = 4, optimiser = optimiser, initial = false,
+      transition = false, tolerance = -inf })
+    assert.equal(12, #losses)
+    assert.equal(4, #trace)
+    assert.equal(trace[1], trace[4])
+    assert.equal(m.emission, fitted.emission)
+    local marginals = m:smooth(z, { observed = seen }).marginals
+    local each = law:log_prob(z:unsqueeze(3):broadcast_to { 15, 2, 2 })
+    local want = -(marginals * each * seen:to("float64"):unsqueeze(3)):sum():item()
+    for _, loss in ipairs(losses) do assert.near(want, loss, 1e-9) end
+  end)
+
+  it("refuses what it cannot fit", function()
+    local m = made()
+    for text, o in pairs { ["fit: steps must be a whole number from 1 on, got 0"] = { steps = 0 },
+      ["fit: optimiser must be an optimiser"] = { optimiser = 3 } } do
+      assert.error_matches(function() m:fit(y, o) end, text, 1, true)
+    end
+    for _, d in ipairs { pn.dist.gamma(pn.tensor { 2, 9 }, 1), pn.dist.normal(pn.zeros { 15, 2, 2 }, 1) } do
+      assert.error_matches(function() made({ emission = d }):fit(y) end, ("fit: the emission (%s) has no closed form "
+        .. "here: give optimiser =, or emission = false to keep it"):format(d.name), 1, true)
+      assert.equal(2, #select(2, made({ emission = d }):fit(y:abs() + 0.1, { emission = false, max_steps = 1 })))
+    end
+    assert.error_matches(function() made({ emission = function() end }):fit(y) end,
+      "fit: the emission (a function) has no closed form", 1, true)
+    local never = made { emission = function(x) return pn.full({ 15, 2, 2 }, -inf) + x:unsqueeze(3) * 0 end }
+    assert.error_matches(function() never:fit(y, { emission = false }) end,
+      "fit: the log-likelihood of y is -inf before round 1", 1, true)
+    assert.equal("hidden Markov model of 2 states, emission normal", tostring(m))
+    assert.equal("hidden Markov model of 2 states, emission given by a function", tostring(never))
+  end)
+end)

@@ -159,25 +159,29 @@ end)
 -- An SMC sampler without moves whose particles have given log-likelihoods, so that its evidence is their mean.
 local FACTORS = { { 0, -5 }, { -1, -0.5 }, { -9, -4 }, { -2, -12 } }
 
-local function still(levels, exchange, generator)
-  local n, id = #FACTORS[1], 0
-  local self = { n = n, count = #FACTORS, size = 1, threshold = 0.5, generator = generator, step = 1,
-    team = ranks.team("sample", false), account = evidence_error.new(n * #FACTORS), target = { layout = {} },
+-- Those of `factors`; watch: told of each call of rejuvenated, and of what climbs, if it is a table.
+local function still(levels, exchange, generator, factors, watch)
+  factors = factors or FACTORS
+  local n, id, calls = #factors[1], 0, 0
+  local self = { n = n, count = #factors, size = 1, threshold = 0.5, generator = generator, step = 1,
+    team = ranks.team("sample", false), account = evidence_error.new(n * #factors), target = { layout = {} },
     log_evidence = 0 }
   function self.largest_power() return 1 / levels end
   function self.first_particles()
     id = id + 1
-    return { z = pn.tensor { { n * id - 2 }, { n * id - 1 } }, base = pn.zeros { n },
-      factors = pn.tensor(FACTORS[id]):unsqueeze(2) }
+    return { z = (pn.arange(n):to "float64" + n * (id - 1)):unsqueeze(2), base = pn.zeros { n },
+      factors = pn.tensor(factors[id]):unsqueeze(2) }
   end
   function self.rejuvenated(island, particles, log_w, _, record)
-    record.moves, record.accept, record.mixing, record.step_size = 1, 1, 1, 1
+    calls = calls + 1
+    record.moves, record.accept, record.mixing, record.step_size = calls, calls / 100, calls / 10, 2 * calls
+    if watch then watch.rows[calls] = { particles.factors:reshape({ -1 }):totable(), log_w:totable() } end
     local places, new = tempering.systematic(log_w, n, island.generator), {}
     island.account:resampled(places)
     for name, x in pairs(particles) do new[name] = x:take(1, places) end
     return new
   end
-  local particles, ladder = island_sampler.climb(self, { exchange = exchange, kernel = "none" })
+  local particles, ladder = island_sampler.climb(self, { exchange = exchange, kernel = "none" }, watch)
   return self, particles, ladder
 end
 
@@ -216,6 +220,62 @@ describe("islands of an SMC sampler", function()
       end
       assert.equal(1, ladder[levels].level)
     end
+  end)
+
+  -- Weights W of islands by hand, without exchanges: (sum W w)^2 / (sum W w^2 sum of the W of those that live).
+  it("tell of the level, the weights of particles and islands, and the moves of all", function()
+    local inf = math.huge
+    local factors = { { 0, -5, -inf }, { -1, -0.5, -2 }, { -9, -4, -3 } }
+    local n, count, levels = 3, 3, 4
+    local watch = { rows = {}, done = 0, told = {} }
+    function watch:step(by, level_name, level, accept_name, accept)
+      self.done = self.done + by
+      self.told[#self.told + 1] = { level_name, accept_name, level, accept }
+    end
+    local self, _, ladder = still(levels, 0, pn.generator(8), factors, watch)
+    local shares, evidence = { 1 / count, 1 / count, 1 / count }, 0
+    assert.equal(100, watch.done)
+    for t, rung in ipairs(ladder) do
+      local sum, square, living, means, total = 0, 0, 0, {}, 0
+      for k = 1, count do
+        local row = watch.rows[(t - 1) * count + k]
+        means[k] = 0
+        for i = 1, n do
+          local w = math.exp(row[2][i])
+          assert.near(row[1][i] == -inf and 0 or math.exp(row[1][i] / levels), w, 1e-12)
+          sum, square = sum + shares[k] / n * w, square + shares[k] / n * w * w
+          living, means[k] = living + (row[1][i] > -inf and shares[k] / n or 0), means[k] + w / n
+        end
+        total = total + shares[k] * means[k]
+      end
+      evidence = evidence + math.log(total)
+      if t < levels then -- at the last one islands are exchanged before they move
+        assert.near(sum ^ 2 / (square * living) * n * count, rung.ess, 1e-9)
+        assert.near(evidence, rung.log_evidence, 1e-12)
+      end
+      local concentration = 0
+      for k = 1, count do
+        shares[k] = shares[k] * means[k] / total
+        concentration = concentration + shares[k] ^ 2
+      end
+      assert(t == levels or math.abs(1 / concentration - rung.islands_ess) < 1e-9)
+      assert.equal(t == levels, rung.exchanged)
+      local last = count * t
+      assert.same({ last, (last - 2) / 10 }, { rung.moves, rung.mixing })
+      assert.near((last - 1) / 100, rung.accept, 1e-14)
+      assert.near(2 * (last - 1), rung.step_size, 1e-12)
+      assert.same({ "level", "accept", rung.level, rung.accept }, watch.told[t])
+    end
+    assert.equal(self.log_evidence, ladder[levels].log_evidence)
+  end)
+
+  it("take the place of one that has lost its particles, whatever the exchange", function()
+    local inf = math.huge
+    local _, particles, ladder = still(2, 0, pn.generator(3), { { 0, -1 }, { -inf, -inf }, { -2, 0 } })
+    assert.is_true(ladder[1].exchanged)
+    assert.is_true(particles.factors:isfinite():all():item())
+    helper.refuses("sample: all particles have density 0", still, 2, 0, pn.generator(3), { { -inf, -inf }, { -inf,
+      -inf } })
   end)
 
   it("tell the account whose descendants particles are", function()

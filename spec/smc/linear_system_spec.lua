@@ -189,4 +189,34 @@ describe("a linear system", function()
     assert.error_matches(function() smc.exact_filter { mean = 1 } end, "exact_filter: mean is called initial_mean")
     smc.linear_system(parts { transition_cov = pn.zeros { 2, 2 } }) -- semidefinite is enough
   end)
+
+  -- Symmetric and positive semidefinite but for 1e-9 of the largest number, in float32 1e-4.
+  it("takes covariances that are none by less than rounding", function()
+    for dtype, slack in pairs { float64 = 1e-9, float32 = 1e-4 } do
+      local function made(cov)
+        local o = { transition = pn.eye(2), transition_cov = pn.tensor(cov), emission = pn.eye(2),
+          emission_cov = pn.eye(2), initial_mean = pn.zeros { 2 }, initial_cov = pn.eye(2) }
+        for name, x in pairs(o) do o[name] = x:to(dtype) end
+        return smc.linear_system(o)
+      end
+      made { { 8, 0 }, { 8 * slack * 0.9, 1 } }
+      made { { 8, 0 }, { 0, -8 * slack * 0.9 } }
+      made { { 0, 0 }, { 0, 0 } }
+      assert.error_matches(function() made { { 8, 0 }, { 8 * slack * 1.1, 1 } } end,
+        "transition_cov must be finite and symmetric")
+      assert.error_matches(function() made { { 8, 0 }, { 0, -8 * slack * 1.1 } } end,
+        "transition_cov must be positive semidefinite")
+    end
+    assert.equal("linear_system: state 2, observation 3", tostring(smc.linear_system(parts())))
+    assert.error_matches(function()
+      smc.linear_system { transition = pn.eye(4097), transition_cov = pn.eye(4097), initial_mean = pn.zeros { 4097 },
+        diffuse = true, emission = pn.zeros { 1, 4097 }, emission_cov = pn.eye(1) }
+    end, "linear_system: the state must have at most 4096 numbers, got 4097", 1, true)
+    local broken = smc.linear_system { transition = pn.eye(1), transition_cov = pn.zeros { 1, 1 }, emission = pn.eye(1),
+      emission_cov = pn.zeros { 1, 1 }, initial_mean = pn.zeros { 1 }, initial_cov = pn.zeros { 1, 1 } }
+    local fit, message, code = broken:em(pn.ones { 3, 1 }, { steps = 1 })
+    assert.is_nil(fit)
+    assert.is_string(message)
+    assert.equal("singular", code)
+  end)
 end)

@@ -430,3 +430,91 @@ describe("a trace", function()
     check_filters("multinomial", "float64", 4097, 3)
   end)
 end)
+
+describe("a step machine", function()
+  local refuses = require("spec.helper").refuses
+
+  it("names its schemes, the default first, in a list of one's own", function()
+    local names = pn.smc.schemes()
+    assert.equal("systematic", names[1])
+    for k = 3, #names do assert.is_true(names[k - 1] < names[k]) end
+    names[1] = "none"
+    assert.equal("systematic", pn.smc.schemes()[1])
+    local log_w = pn.randn({ 30 }, { generator = pn.generator(1) }) * 2
+    local function drawn(o) return pn.smc.resample(log_w, o):totable() end
+    assert.same(drawn { generator = pn.generator(2), resampling = "systematic" }, drawn { generator = pn.generator(2) })
+    assert.not_same(drawn { generator = pn.generator(2), resampling = "multinomial" },
+      drawn { generator = pn.generator(2) })
+  end)
+
+  it("goes back to its beginning", function()
+    local s = pn.smc { num_particles = 3, history = true, gradient = "score_function", threshold = 1,
+      resampling = "multinomial" }
+    s:weigh(pn.tensor { 0, 1, 2 })
+    s:keep(pn.arange(3))
+    s:resample()
+    s:weigh(pn.tensor { 0, 1, 2 })
+    assert.equal("smc machine of 3 particles at step 2", tostring(s))
+    assert.is_truthy(s.scores[2])
+    s:reset()
+    assert.same({ 0, 0 }, { s:steps(), s:log_evidence():item() })
+    assert.near(-math.log(3), s:log_weights()[1]:item(), 1e-15)
+    assert.is_nil(next(s.scores))
+    assert.equal("smc machine of 3 particles at step 0", tostring(s))
+    refuses("paths: no state was kept", s.paths, s)
+  end)
+
+  it("draws particles by their weights, from its generator", function()
+    local n = 20000
+    local function drawn(seed)
+      local s = pn.smc { num_particles = 3, batch_shape = { n }, generator = pn.generator(seed) }
+      s:weigh(pn.tensor({ 0.2, 0.5, 0.3 }):log():unsqueeze(2):broadcast_to { 3, n })
+      return s:draw()
+    end
+    local places = drawn(4)
+    assert.same({ "int64", n }, { places:dtype(), places:size(1) })
+    for k, w in ipairs { 0.2, 0.5, 0.3 } do
+      assert.near(w, places:eq(k - 1):to("float64"):mean():item(), 6 * (w * (1 - w) / n) ^ 0.5)
+    end
+    assert.same(places:totable(), drawn(4):totable())
+  end)
+
+  it("has means in the type of each part", function()
+    local s = pn.smc { num_particles = 3, batch_shape = { 2 }, threshold = 0 }
+    s:weigh(pn.tensor { { 0, 1 }, { 1, 0.5 }, { -1, 2 } })
+    local w, x = s:weights(), pn.randn({ 3, 2, 4 }, { generator = pn.generator(5) })
+    local mean = s:mean { a = x:to "float32", b = { x, x:select(3, 1) } }
+    assert.equal("float32", mean.a:dtype())
+    assert.is_true(max_gap(mean.b[1], (w:unsqueeze(3) * x):sum(1)) < 1e-14)
+    assert.is_true(max_gap(mean.b[2], (w * x:select(3, 1)):sum(1)) < 1e-14)
+    assert.is_true(max_gap(mean.a:to "float64", mean.b[1]) < 1e-6)
+  end)
+
+  it("refuses what transport has not, and calls without a machine", function()
+    for _, name in ipairs { "history", "conditional" } do
+      refuses("smc: gradient 'transport' has no ancestors, which history and conditional are about", pn.smc,
+        { num_particles = 3, gradient = "transport", [name] = true })
+    end
+    local s = pn.smc { num_particles = 3 }
+    refuses("smc: methods are called with a colon, as in s:weigh(log_increment)", s.weigh, pn.zeros { 3 })
+    local kept = pn.smc { num_particles = 3, history = true }
+    refuses("transport: a machine with history = true keeps ancestors", kept.transport, kept, pn.zeros { 3 })
+  end)
+
+  it("goes through the parts of a state by their keys, numbers before names", function()
+    local states = require "penumbra.smc.particle_state"
+    local function at(k) return pn.full({ 2 }, k) end
+    local state = { b = at(4), [2] = at(2), a = { z = at(3) }, [1] = { at(1) } }
+    local list = states.flatten("here", state, { at(0) })
+    for k = 0, 4 do assert.equal(k, list[k + 1][1]:item()) end
+    table.remove(list, 1)
+    local back = states.rebuild(state, list)
+    assert.same({ list[1], list[2], list[3], list[4] }, { back[1][1], back[2], back.a.z, back.b })
+    local stacked = states.stack { state, states.map("here", function(x) return x * 10 end, state) }
+    assert.same({ { 4, 4 }, { 40, 40 } }, stacked.b:totable())
+    assert.same({ { 1, 1 }, { 10, 10 } }, stacked[1][1]:totable())
+    refuses("here: state must be a tensor or a table of tensors, got number", states.map, "here", print, { a = 3 })
+    refuses("here: state must be a tensor or a table of tensors, got table", states.map, "here", print,
+      setmetatable({}, {}))
+  end)
+end)

@@ -259,6 +259,41 @@ describe("extended and unscented Kalman filters", function()
       assert.equal("singular", code)
     end
   end)
+
+  it("tell which covariance it is, in each form, of each part", function()
+    local function system(bad, value)
+      local o = { transition = function(x) return x end, emission = function(x) return x:slice(-1, 1, 1) end,
+        transition_cov = pn.eye(2), emission_cov = pn.eye(1), initial_mean = pn.zeros { 2 }, initial_cov = pn.eye(2) }
+      o[bad] = (o[bad] or pn.eye(2)) * value
+      return o
+    end
+    local function singular(name, text, given, o)
+      local out, message, code = smc[name](given, pn.ones { 2, 1 }, o)
+      assert.is_nil(out)
+      assert.equal("singular", code)
+      assert(message:find(name .. ": " .. text, 1, true), message)
+    end
+    for _, bad in ipairs { "initial_cov", "transition_cov", "emission_cov" } do
+      for _, form in ipairs { "covariance", "square_root" } do
+        for _, name in ipairs { "extended", "unscented" } do singular(name, "", system(bad, -50), { form = form }) end
+      end
+      for _, update in ipairs { "stochastic", "transform" } do
+        singular("ensemble", bad == "initial_cov" and "initial_cov: " or "", system(bad, -50),
+          { num_particles = 6, update = update })
+        -- observations have a covariance, their noise has none
+        singular("ensemble", "", system("emission_cov", -1e-3), { num_particles = 6, update = update })
+      end
+    end
+    local still = system("transition_cov", 0)
+    still.initial_cov = pn.zeros { 2, 2 }
+    assert.is_table(smc.extended(still, pn.ones { 2, 1 }))
+    singular("extended", "", still, { smooth = true })
+    -- a centre of weight 0 is none that is negative
+    local same = system("initial_cov", 1)
+    local a = smc.unscented(same, pn.ones { 2, 1 }, { beta = 0 })
+    local b = smc.unscented(same, pn.ones { 2, 1 }, { beta = 0, form = "square_root" })
+    assert.is_true(furthest(a.cov, b.cov) < 1e-12)
+  end)
 end)
 
 describe("ensemble Kalman filters", function()
@@ -496,6 +531,28 @@ describe("nonlinear filters", function()
       ["missing has gone"] = with({}, { missing = "nan" }),
       ["inputs must have a row for each of 3 steps"] = with({}, { inputs = pn.ones { 2, 1 } }),
       ["option 'num_particles' is required"] = function() smc.ensemble(good, y) end,
+      ["extended: steps must be a whole number from 1 on, got 0"] = with({}, { steps = 0 }),
+      ["extended: initial_mean must have shape [..., n], got []"] = with { initial_mean = pn.full({}, 1) },
+      ["extended: y must have shape [T, B..., p] with at least one step, got [0, 2]"] = function()
+        smc.extended(good, pn.zeros { 0, 2 })
+      end,
+      ["extended: needs initial_cov, got a diffuse state"] = function()
+        smc.extended({ transition = pn.eye(2), transition_cov = pn.eye(2), emission = pn.eye(2),
+          emission_cov = pn.eye(2), diffuse = true }, y)
+      end,
+      ["ensemble: num_particles must be a whole number from 2 on, got 1"] = function()
+        smc.ensemble(good, y, { num_particles = 1 })
+      end,
+      ["ensemble: taper must have shape [..., 2, 2], got [3, 3]"] = function()
+        smc.ensemble(good, y, { num_particles = 5, taper = pn.eye(3) })
+      end,
+      ["ensemble: emission_taper must have shape [..., 2, 2], got [2, 1]"] = function()
+        smc.ensemble(good, y, { num_particles = 5, emission_taper = pn.ones { 2, 1 } })
+      end,
+      ["ensemble: taper must be absent with update = 'transform'"] = function()
+        smc.ensemble(good, y, { num_particles = 5, update = "transform", emission_taper = pn.eye(2) })
+      end,
+      ["gaspari_cohn: radius must be positive, got -1"] = function() smc.gaspari_cohn(pn.zeros { 2 }, -1) end,
       ["taper must be absent"] = function()
         smc.ensemble(good, y, { num_particles = 5, update = "transform", taper = pn.eye(2) })
       end,

@@ -1,7 +1,8 @@
 --- Models written with m:scan as particle filters, and particle MCMC, held to the Kalman filter and to quadrature over
 --- the parameters.
 local pn = require "penumbra"
-local message_of = require("spec.helper").message_of
+local helper = require "spec.helper"
+local message_of, near, refuses = helper.message_of, helper.near, helper.refuses
 local dist = pn.dist
 
 local T, SCALE = 30, 0.5
@@ -220,6 +221,29 @@ describe("a model with m:scan as a particle filter", function()
       end
     end
     assert.is_true(math.abs(r.log_evidence:item() - total) < 0.06)
+  end)
+
+  it("tells effective sizes and moments by the weights of each step, or leaves moments out", function()
+    local function run(more)
+      local o = { data = { y }, values = { rho = 0.7, sigma = pn.tensor(0.8) }, num_particles = 30, threshold = 0,
+        generator = pn.generator(9) }
+      for key, value in pairs(more or {}) do o[key] = value end
+      return pn.smc.filter(model, o)
+    end
+    local r = run()
+    assert.same({ T }, r.ess:shape())
+    helper.close(r.ess, r.machine:trace().effective_sample_size, 1e-9)
+    helper.close(r.log_evidence, r.machine:log_evidence(), 1e-9)
+    local w = r.machine:weights() -- of the last step; the state is x itself
+    near(r.filtered.x.mean[T]:item(), (w * r.state):sum():item(), 1e-12)
+    near(r.filtered.x.sd[T]:item(), (w * (r.state - (w * r.state):sum()):square()):sum():sqrt():item(), 1e-12)
+    assert.same({ T }, r.filtered.x.sd:shape())
+    local none = run { moments = false }
+    assert.is_nil(next(none.filtered))
+    assert.same(r.increments:totable(), none.increments:totable())
+    refuses("filter: the model has no parameter 'rhoo', did you mean 'rho'", run,
+      { values = { rho = 1, sigma = 1, rhoo = 1 } })
+    refuses("filter: 'sigma' is a parameter of the model: give it in values", run, { values = { rho = 1 } })
   end)
 
   it("says what is wrong", function()
@@ -481,5 +505,315 @@ describe("Liu and West's filter", function()
       { data = { y }, discount = 1 }))
     assert.matches("lookahead needs a model with m:scan", message_of(pn.smc.liu_west, functions,
       { data = { y }, parameters = priors, lookahead = true }))
+  end)
+end)
+
+-- ---- particles of which the observations say nothing ----
+
+-- Every filter's likelihood is the exact one then, y ~ normal(mu (1, 2, ... T), 1.5^2 I). The state sums mu up, so that
+-- it must stay with its parameters; x and x0 have constant densities, 1/4 and 1/2.
+local Y = { 1.2, 0.9, 3.1, 2.4, 4.8 }
+local counting = pn.model(function(m, ys)
+  local mu, x0 = m:sample("mu", dist.normal(0.5, 2)), m:sample("x0", dist.uniform(0, 2))
+  m:scan("steps", ys:size(1), { sum = 0, x = x0 }, function(carry, t)
+    local x = m:sample("x", dist.uniform(0, 4))
+    local sum = carry.sum + mu + x * 0
+    m:observe("y", dist.normal(sum, 1.5), ys[t])
+    return { sum = sum, x = x }
+  end)
+end)
+
+-- log p(mu) + log p(y | mu)
+local function counted(mu)
+  local total = dist.normal(0.5, 2):log_prob(mu)
+  for t, v in ipairs(Y) do total = total + dist.normal(mu * t, 1.5):log_prob(pn.full(mu:shape(), v)) end
+  return total
+end
+
+-- log p(y_1 ... y_n)
+local function counted_evidence(n)
+  local t = pn.arange(n):to "float64" + 1
+  local law = dist.multivariate_normal { loc = t * 0.5, covariance_matrix = pn.eye(n) * 2.25
+    + t:unsqueeze(1) * t:unsqueeze(2) * 4 }
+  return law:log_prob(pn.tensor(table.move(Y, 1, n, 1, {}))):item()
+end
+
+describe("particles of which the observations say nothing", function()
+  it("leave PMMH and particle Gibbs the exact density of each draw", function()
+    for name, own in pairs { pmmh = 0, particle_gibbs = -#Y * math.log(4) - math.log(2) } do
+      local function run(compile)
+        return pn.smc[name](counting, { data = { pn.tensor(Y) }, num_particles = 4, chains = 3, warmup = 40, draws = 60,
+          compile = compile, generator = pn.generator(11) })
+      end
+      local p = run(true)
+      assert.same({ 3, 60 }, p.draws.mu:shape())
+      helper.close(p.statistics.log_density, counted(p.draws.mu) + own, 1e-9, name)
+      local plain = run(false)
+      assert.same(p.draws.mu:totable(), plain.draws.mu:totable())
+      for site, moments in pairs(p.smoothed or {}) do
+        assert.same(moments.mean:totable(), plain.smoothed[site].mean:totable(), site)
+      end
+    end
+  end)
+
+  it("leave particle Gibbs their own law in what it smooths, and the acceptance of its moves", function()
+    local p = pn.smc.particle_gibbs(counting, { data = { pn.tensor(Y) }, num_particles = 3, chains = 6, warmup = 30,
+      draws = 300, moves = 3, generator = pn.generator(12) })
+    local n = 6 * 300
+    assert.same({ #Y }, p.smoothed.x.sd:shape())
+    assert.same({}, p.smoothed.x0.mean:shape())
+    for site, width in pairs { x = 4, x0 = 2 } do
+      local sd = width / 12 ^ 0.5
+      assert((p.smoothed[site].mean - width / 2):abs():max():item() < 8 * sd / n ^ 0.5, site)
+      assert((p.smoothed[site].sd / sd - 1):abs():max():item() < 8 * (0.2 / n) ^ 0.5, site)
+    end
+    local accept = p.statistics.accept
+    assert(accept:min():item() > 0 and accept:max():item() <= 1)
+    assert(math.abs(accept:mean():item() - 0.3) < 0.15, accept:mean():item()) -- target_accept
+  end)
+
+  it("let chains begin where they are told to", function()
+    for _, name in ipairs { "pmmh", "particle_gibbs" } do
+      pn.seed(13)
+      local p = pn.smc[name](counting, { data = { pn.tensor(Y) }, num_particles = 3, chains = 3, warmup = 0, draws = 4,
+        init = { mu = pn.tensor(40) } })
+      assert((p.draws.mu:select(2, 1) - 40):abs():max():item() < 8, name) -- steps are a quarter of the prior's width
+      assert(p.statistics.accept:max():item() <= 1)
+    end
+  end)
+
+  it("leave SMC^2 the exact density of each set, its state and the evidence of each step", function()
+    for seed = 1, 3 do
+      local p = pn.smc.smc2(counting, { data = { pn.tensor(Y) }, num_parameters = 300, num_particles = 3,
+        threshold = 0.7, generator = pn.generator(seed) })
+      helper.close(p.statistics.log_density, counted(p.draws.mu), 1e-9)
+      assert.same({ 1, 300 }, p.statistics.accept:shape())
+      local before = 0
+      for k, rung in ipairs(p.ladder) do
+        assert(rung.level > before and (k == #p.ladder or rung.ess < 210))
+        assert(rung.ess >= 1 and rung.ess <= 300 and rung.accept > 0 and rung.accept <= 1)
+        assert(rung.moves >= 1 and rung.moves <= 10 and (rung.mixing >= 0.9 or rung.moves == 10))
+        assert.equal(3, rung.num_particles)
+        near(rung.log_evidence, p.log_evidences[rung.level]:item(), 1e-10)
+        before = rung.level
+      end
+      assert(#p.ladder > 1 and p.ladder[1].mixing >= 0.9 and p.ladder[1].accept < 0.9)
+      assert.equal(#Y, before)
+      assert.equal(p.ladder[#p.ladder].accept, p.statistics.accept[1][1]:item())
+      assert(p.log_evidence.se > 0.02 and p.log_evidence.se < 0.3)
+      for t = 1, #Y do
+        assert(math.abs(p.log_evidences[t]:item() - counted_evidence(t)) < 5 * p.log_evidence.se + 0.1, t)
+      end
+    end
+  end)
+
+  -- y_t ~ normal(mu, 1.5): the posterior stays normal, as the kernel takes it to be.
+  it("leave Liu and West's filter the exact posterior after each observation", function()
+    local steady = pn.model(function(m, ys)
+      local mu = m:sample("mu", dist.normal(0.5, 2))
+      m:scan("steps", ys:size(1), 0, function(_, t)
+        local x = m:sample("x", dist.uniform(0, 4))
+        m:observe("y", dist.normal(mu + x * 0, 1.5), ys[t])
+        return x
+      end)
+    end)
+    local ys, n = { 2.1, 1.4, -0.3, 3.2, 1.9 }, 20000
+    for _, o in ipairs { {}, { discount = 0.7 }, { discount = 0.7, lookahead = true }, { threshold = 1 } } do
+      o.data, o.num_particles, o.generator = { pn.tensor(ys) }, n, pn.generator(14)
+      local p = pn.smc.liu_west(steady, o)
+      local precision, sum, evidence = 1 / 4, 0.5 / 4, 0
+      for t, v in ipairs(ys) do
+        evidence = evidence + dist.normal(sum / precision, (1 / precision + 2.25) ^ 0.5):log_prob(v):item()
+        precision, sum = precision + 1 / 2.25, sum + v / 2.25
+        local sd = precision ^ -0.5
+        assert(math.abs(p.history.mu.mean[t]:item() - sum / precision) < 0.05 * sd, t)
+        assert(math.abs(p.history.mu.sd[t]:item() / sd - 1) < 0.05, t)
+      end
+      assert(math.abs(p.log_evidence.value - evidence) < 0.05)
+      assert.same({ 1, n }, p.draws.mu:shape())
+      assert(math.abs(p.draws.mu:mean():item() - sum / precision) < 0.05 * precision ^ -0.5)
+      assert(math.abs(p.draws.mu:std():item() * precision ^ 0.5 - 1) < 0.05)
+    end
+  end)
+end)
+
+describe("the kernel of Liu and West's filter", function()
+  -- a = (3 discount - 1) / (2 discount): how parameters hang on what they were, seen where nothing is observed.
+  it("draws parameters around values shrunk to their mean", function()
+    for _, discount in ipairs { 0.98, 0.7, 0.4 } do
+      local at, a = {}, (3 * discount - 1) / (2 * discount)
+      pn.smc.liu_west(function(theta)
+        at[#at + 1] = theta.mu
+        return { init = function(_, shape) return pn.zeros(shape) end, step = function(x) return x end,
+          log_weight = function(x) return x end }
+      end, { data = { { false, false } }, parameters = { mu = dist.normal(3, 2) }, num_particles = 20000,
+        discount = discount, generator = pn.generator(16) })
+      assert.equal(2, #at)
+      local before, after = at[1] - at[1]:mean(), at[2] - at[2]:mean()
+      assert(math.abs((before * after):mean():item() / before:square():mean():item() - a) < 6 * 20000 ^ -0.5)
+      assert(math.abs(after:std():item() / before:std():item() - 1) < 0.05)
+      assert(math.abs((at[1]:mean() - at[2]:mean()):item()) < 6 * 2 * (1 - a * a) ^ 0.5 * 20000 ^ -0.5)
+    end
+  end)
+end)
+
+describe("PMMH of one step", function()
+  local function one_step(seen)
+    return function(theta)
+      seen.at[#seen.at + 1] = theta.a:detach()
+      return { init = function(_, shape) return pn.randn(shape) end, step = print,
+        log_weight = function(x)
+          local log_w = x * theta.a + seen.shift
+          seen.estimates[#seen.estimates + 1] = log_w:logsumexp(1) - math.log(x:size(1))
+          return log_w
+        end }
+    end
+  end
+  local function run(chains, seen, more)
+    local o = { data = { pn.zeros { 1 } }, parameters = { a = dist.beta(2, 3) }, num_particles = 5, chains = chains,
+      warmup = 7, draws = 5, compile = false }
+    for key, value in pairs(more or {}) do o[key] = value end
+    seen.at, seen.estimates, seen.shift = {}, {}, seen.shift or 0
+    return pn.smc.pmmh(one_step(seen), o)
+  end
+
+  -- Once to see that it can be run, for ten draws of the prior, for each iteration, and at the mean of the draws.
+  it("runs its filter no more often than it must, and tells the spread of estimates at the mean", function()
+    pn.seed(15)
+    for chains, last in pairs { [1] = 40, [3] = 13, [30] = 2 } do
+      local seen = {}
+      local p = run(chains, seen)
+      assert.equal(1 + 10 + 12 + last, #seen.at)
+      local mean = (p.draws.a:log() - (1 - p.draws.a):log()):mean():sigmoid():item()
+      for k = #seen.at - last + 1, #seen.at do
+        assert.same({ chains }, seen.at[k]:shape())
+        assert((seen.at[k] - mean):abs():max():item() < 1e-12)
+      end
+      local own = table.move(seen.estimates, #seen.at - last + 1, #seen.at, 1, {})
+      near(p.log_likelihood_sd, pn.concatenate(own, 1):std():item(), 1e-12)
+      assert(chains == 1 or seen.at[5][1]:item() ~= seen.at[5][2]:item())
+      local from = {}
+      run(chains, from, { init = { a = 0.25 } })
+      assert.equal(2 + 12 + last, #from.at)
+      for k = 1, 2 do assert((from.at[k] - 0.25):abs():max():item() < 1e-12) end
+    end
+  end)
+
+  it("tells where there is no likelihood to begin with", function()
+    refuses("pmmh: no start with positive likelihood was found in 10 draws of the prior", run, 2,
+      { shift = -math.huge })
+    refuses("pmmh: the likelihood at init is not positive", run, 2, { shift = -math.huge }, { init = { a = 0.5 } })
+  end)
+
+  it("refuses a step of data that is none, and what has no parameters", function()
+    refuses("pmmh: the series has no steps", run, 2, {}, { data = { pn.zeros { 0 } } })
+    refuses("pmmh: the series has no steps", run, 2, {}, { data = { {} } })
+    refuses("pmmh: parameters must be a table name -> distribution, or a pn.model of them, got table", run, 2, {},
+      { parameters = {} })
+    refuses("pmmh: parameters must be a table name -> distribution, got 1 -> userdata", run, 2, {},
+      { parameters = { dist.beta(2, 3) } })
+    local still = pn.model(function(m)
+      m:scan("steps", 2, 0, function() return m:sample("x", dist.normal(0, 1)) end)
+    end)
+    refuses("pmmh: the model has no parameters, latent sites outside of m:scan", pn.smc.pmmh, still)
+    local p = run(2, {}, { parameters = pn.model(function(m) m:sample("a", dist.beta(2, 3)) end) })
+    assert.same({ 2, 5 }, p.draws.a:shape())
+  end)
+
+  it("refuses counts below the least, and rates at their ends", function()
+    for name, cases in pairs { pmmh = { draws = 4 }, particle_gibbs = { num_particles = 2, draws = 4, moves = 1 },
+      liu_west = { num_particles = 4 } } do
+      for option, least in pairs(cases) do
+        local o = { data = { pn.tensor(Y) }, warmup = name ~= "liu_west" and 1 or nil, [option] = least - 1 }
+        refuses(("%s: %s must be a whole number from %d on, got %d"):format(name, option, least, least - 1),
+          pn.smc[name], counting, o)
+      end
+    end
+    for _, value in ipairs { 0, 1 } do
+      refuses("pmmh: target_accept must lie between 0 and 1", run, 2, {}, { target_accept = value })
+    end
+    refuses("liu_west: discount must lie between 1/3 and 1, got 0.333333", pn.smc.liu_west, counting,
+      { data = { pn.tensor(Y) }, discount = 1 / 3 })
+    for name, o in pairs { particle_gibbs = { num_particles = 2, draws = 4, moves = 1, warmup = 0, chains = 1 },
+      liu_west = { num_particles = 4 }, pmmh = { num_particles = 1, draws = 4, warmup = 0, chains = 1 },
+      smc2 = { num_parameters = 4, num_particles = 1, max_moves = 1 } } do
+      o.data = { pn.tensor(Y) }
+      assert(pn.smc[name](counting, o).draws.mu:isfinite():all():item(), name)
+    end
+  end)
+
+  it("passes by steps at which nothing was observed", function()
+    local p = pn.smc.smc2(function(theta)
+      return { init = function(_, shape) return pn.randn(shape) * theta.a end,
+        step = function(x) return x + pn.randn(x:shape()) end,
+        log_weight = function(x, v, t)
+          assert(t == 2 and v == 0.7)
+          return dist.normal(x, 1):log_prob(pn.full(x:shape(), v))
+        end }
+    end, { data = { { false, 0.7 } }, parameters = { a = dist.beta(2, 3) }, num_parameters = 8, num_particles = 5 })
+    assert.equal(0, p.log_evidences[1]:item())
+    assert(p.log_evidences[2]:item() < 0)
+  end)
+end)
+
+-- Rows of parameters at which a model is none, found by halves; f asks for scales that are positive.
+describe("a function that fails at some rows", function()
+  local guarded = require("penumbra.smc.pmmh").guarded
+  local safe = pn.ones { 7, 1 }
+  local function scaled(z) return dist.normal(0, z:squeeze(2)):log_prob(pn.zeros { 7 }) end
+
+  it("is that of the others, and -inf there", function()
+    for _, bad in ipairs { {}, { 1 }, { 7 }, { 2, 5 }, { 3, 4 }, { 1, 2, 3, 4, 5, 6, 7 } } do
+      local rows, want, out = {}, {}, {}
+      for k = 1, 7 do rows[k], want[k], out[k] = { k }, k, 0 end
+      for _, k in ipairs(bad) do rows[k], want[k], out[k] = { -k }, 1, -math.huge end
+      local value, outside = guarded(scaled, pn.tensor(rows), safe)
+      assert.same(out, outside:totable())
+      helper.close(value, scaled(pn.tensor(want):unsqueeze(2)), 1e-12)
+    end
+  end)
+
+  it("may fail elsewhere another time, but not with another error", function()
+    local second = false -- row 6 fails from the time on at which row 3 was put aside
+    local function moody(z)
+      local kept = z:ne(1):to("float64"):sum():item()
+      second = second or z[3]:item() == 1 and kept == 6
+      if z[3]:item() ~= 1 or second and z[6]:item() ~= 1 then dist.normal(0, -1) end
+      return z:squeeze(2)
+    end
+    local value, outside = guarded(moody, pn.full({ 7, 1 }, 2), safe)
+    assert.is_true(second)
+    for k = 1, 7 do
+      local out = k == 3 or k == 6
+      assert.equal(out and 1 or 2, value[k]:item(), k)
+      assert.equal(out and -math.huge or 0, outside[k]:item(), k)
+    end
+    for at = 1, 2 do
+      local calls = 0
+      refuses("of another kind", guarded, function()
+        calls = calls + 1
+        if calls == at then error "of another kind" end
+        dist.normal(0, -1)
+      end, safe, safe)
+      assert.equal(at, calls)
+    end
+  end)
+end)
+
+describe("states of particles beside what is none", function()
+  local space = require "penumbra.smc.state_space"
+  it("are changed where they have the leading axes", function()
+    local wide, other = pn.ones { 2, 3, 4 }, pn.ones { 2, 1 }
+    local law = setmetatable({ x = wide }, {})
+    local state = { a = wide, b = other, c = "word", d = { e = pn.ones { 2, 3 }, f = 7 }, g = law }
+    local function double(x) return x * 2 end
+    local out = space.each(state, { 2, 3 }, double)
+    assert.same({ 2, 2, "word", 7 }, { out.a:max():item(), out.d.e:max():item(), out.c, out.d.f })
+    assert(out.b == other and out.g == law and space.each(5, { 2 }, double) == 5)
+    assert(space.each(pn.ones { 2 }, { 2, 3 }, double):max():item() == 1)
+    local more = { a = wide * 10, b = other * 10, c = "other", d = { e = pn.ones { 2, 3 } * 10, f = 8 }, g = 3 }
+    local both = space.pair(state, more, { 2, 3 }, function(x, y) return x + y end)
+    assert.same({ 11, 11, "word", 7 }, { both.a:max():item(), both.d.e:max():item(), both.c, both.d.f })
+    assert(both.b == other and both.g == law)
   end)
 end)

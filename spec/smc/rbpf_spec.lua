@@ -761,4 +761,78 @@ describe("rbpf", function()
     run_linked(pn.eye(1), pn.eye(1))
     assert.error_matches(function() pn.smc.rbpf(model_of(TWO, 4, 2)):run(3) end, "y must be a tensor")
   end)
+
+  it("refuses parts that do not go together, and what it has not kept", function()
+    local function made(changes)
+      local o = model_of(TWO, 4, 2)
+      for key, value in pairs(changes) do
+        o[key] = value
+        if value == "none" then o[key] = nil end
+      end
+      return pn.smc.rbpf(o)
+    end
+    local helper = require "spec.helper"
+    local function refused(text, changes) helper.refuses(text, made, changes) end
+    for _, name in ipairs { "initial_mean", "initial_cov" } do
+      refused(("rbpf: %s must be a tensor, or a function that gives it, got nil"):format(name), { [name] = "none" })
+    end
+    refused("rbpf: init must be a distribution, or a function that gives one or draws of it", { init = 3 })
+    refused("rbpf: init must be a distribution", { init = "none" })
+    refused("rbpf: gradient 'transport' makes means of particles", { gradient = "transport" })
+    refused("rbpf: needs a transition or a coupling, one of the two", { transition = "none" })
+    for _, left in ipairs { "init", "transition", "proposal" } do
+      local o = { sampler = print, init = "none", transition = "none" }
+      o[left] = left == "init" and dist.categorical { 0.5, 0.5 } or print
+      refused("rbpf: sampler stands in the place of init, transition and proposal", o)
+    end
+    local f = made {}
+    assert.equal("rbpf of 4 particles", tostring(f))
+    for _, name in ipairs { "log_evidence", "effective_sample_size", "mixture", "moments", "probabilities", "smooth" } do
+      helper.refuses(("rbpf: %s: nothing was observed yet"):format(name), f[name], f)
+    end
+    helper.refuses("rbpf: forecast: nothing was observed yet", f.forecast, f, 1)
+    helper.refuses("rbpf: forecast: steps must be a whole number from 1 on, got 0", f.forecast, f, 0)
+    helper.refuses("rbpf: observe: y must be a tensor", f.observe, f, 3)
+    assert.equal(0, f:steps())
+    local short = made { history = false }
+    short:run(series(Y, 2))
+    helper.refuses("rbpf: smooth needs a filter with history = true", short.smooth, short)
+    assert.equal(0, #short.pass.steps)
+    short:reset()
+    helper.refuses("rbpf: moments: nothing was observed yet", short.moments, short)
+    local drawn = made { init = function(shape) return dist.categorical(TWO.first):sample(shape) end,
+      proposal = function(view) return view.law end }
+    helper.refuses("rbpf: a proposal needs a transition and an init that give distributions", drawn.run, drawn,
+      series(Y, 2))
+    local best = made { init = function(shape) return dist.categorical(TWO.first):sample(shape) end,
+      proposal = "optimal" }
+    helper.refuses("rbpf: proposal 'optimal' needs a categorical switch, got draws of it", best.run, best, series(Y, 2))
+  end)
+
+  it("takes inputs as lists, leaves moments out, and has weighted means", function()
+    local seen = {}
+    local o = model_of(TWO, 4, 2, { threshold = 0, generator = pn.generator(3) })
+    local fixed = o.system
+    o.system = function(s, t, u)
+      seen[t] = u
+      return fixed(s)
+    end
+    local f = pn.smc.rbpf(o)
+    local r = f:run(series(Y, 2), { inputs = { "a", "b", "c", "d" }, moments = false })
+    assert.same({ "a", "b", "c", "d" }, seen)
+    for _, name in ipairs { "mean", "cov", "probabilities", "effective_sample_size" } do assert.is_nil(r[name]) end
+    f:forecast(2, { inputs = { "e", "f" } })
+    assert.same({ "e", "f" }, { seen[5], seen[6] })
+    local m = f:mixture()
+    local w = m.log_weights:exp()
+    assert.is_true(w:max():item() > 2 * w:min():item())
+    assert.is_true((f:mean(m.mean) - (w:unsqueeze(2 + 1) * m.mean):sum(1)):abs():max():item() < 1e-14)
+    assert.is_true((f:effective_sample_size() - 1 / w:square():sum(1)):abs():max():item() < 1e-12)
+    assert.is_true((f:log_evidence() - r.log_evidence):abs():max():item() == 0)
+    assert.is_true((f:probabilities():sum(-1) - 1):abs():max():item() < 1e-14)
+    local mean, cov = f:moments()
+    local off = m.mean - mean
+    local want = (w:unsqueeze(3):unsqueeze(4) * (m.cov + off:unsqueeze(4) * off:unsqueeze(3))):sum(1)
+    assert.is_true((cov - want):abs():max():item() < 1e-14)
+  end)
 end)

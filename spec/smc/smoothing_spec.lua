@@ -279,4 +279,41 @@ describe("smoothing by particles", function()
     assert.has_error(function() g:smooth { draws = 3 } end,
       "smooth: needs the transition's density (transition_log_prob)")
   end)
+
+  -- Where hardly a pair fits, the paths that are left after some rounds look at all particles.
+  it("draws the same paths with a bound that is too high, or a function of time", function()
+    local function run(bound)
+      pn.seed(9)
+      local f = make { num_particles = 400, trace = false }
+      f:run(ys:slice(1, 1, 4), { record = true })
+      return f:smooth { draws = 3000, log_bound = bound }
+    end
+    local asked = {}
+    local plain = run(function(t)
+      asked[#asked + 1] = t
+      return log_bound
+    end)
+    assert.same({ 4, 3, 2 }, asked)
+    assert.same(plain:totable(), run(log_bound):totable())
+    local rare, mixed = run(log_bound + 12), run(log_bound + 3)
+    for t = 1, 4 do
+      for _, paths in ipairs { rare, mixed } do
+        local sd = plain[t]:std():item()
+        assert(math.abs((paths[t]:mean() - plain[t]:mean()):item()) < 6 * sd * (2 / 3000) ^ 0.5, t)
+        assert(math.abs(paths[t]:std():item() / sd - 1) < 6 * 3000 ^ -0.5, t)
+      end
+      assert(t == 4 or rare[t]:sort(1):diff():gt(0):sum():item() > 20) -- not one particle for all
+    end
+  end)
+
+  it("refuses bounds that are none, and batches with them", function()
+    local refuses = require("spec.helper").refuses
+    local f = make { num_particles = 10 }
+    f:run(ys, { record = true })
+    refuses("smooth: log_bound must be a number or a function of t, got string", f.smooth, f,
+      { draws = 3, log_bound = "x" })
+    local wide = make { num_particles = 10, batch_shape = { 2 } }
+    wide:run(ys, { record = true })
+    refuses("smooth: log_bound is for filters without a batch", wide.smooth, wide, { draws = 3, log_bound = 1 })
+  end)
 end)

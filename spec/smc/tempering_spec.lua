@@ -378,11 +378,87 @@ describe("an SMC sampler", function()
     refused("start must be 'prior', 'normal'", { start = "posterior" })
     refused("by = 'data' starts from the prior", { start = "normal", by = "data" })
     refused("needs a model", {}, function() end)
+    refused("start must be 'prior', 'normal', a fit of pn.svi or a distribution of the 1 unconstrained numbers, got "
+      .. "userdata", { start = dist.normal(0, 1) })
+    refused("numbers, got userdata", { start = dist.normal(pn.zeros { 2 }, 1):independent(1) })
+    refused("numbers, got userdata", { start = dist.normal(pn.zeros { 1, 2 }, 1):independent(2) })
+    refused("numbers, got number", { start = 3 })
+    refused("weights are not finite at level 1", { by = "data" }, pn.model(function(m)
+      m:factor("f", m:sample("x", dist.normal(0, 1)) * 0 + math.huge)
+    end))
     refused("all particles have density 0", {}, pn.model(function(m)
       m:factor("f", m:sample("x", dist.normal(0, 1)):square() * -math.huge)
     end))
     refused("the ladder does not rise at level 0: the density cannot be reached from the start with 50 particles",
       { num_particles = 50 }, pn.model(function(m) m:factor("f", m:sample("x", dist.normal(0, 1)) * 1e300) end))
+  end)
+
+  it("tells the density of each particle, from whatever law they came", function()
+    for k, o in ipairs { {}, { kernel = "hmc" }, { by = "data" }, { by = "data", kernel = "hmc" }, { waste_free = 5 },
+      { start = "normal" }, { start = dist.normal(pn.full({ 1 }, 1), 2):independent(1) }, { islands = 2 } } do
+      o.data, o.num_particles, o.generator = { y }, 100, pn.generator(k)
+      local p = pn.smc.sample(normal, o)
+      local mu = p.draws.mu
+      local want = dist.normal(0, 2):log_prob(mu)
+      for i = 1, N do want = want + dist.normal(mu, 0.7):log_prob(pn.full(mu:shape(), y[i]:item())) end
+      assert.same({ 1, 100 * (o.islands or 1) }, p.statistics.accept:shape())
+      assert.same(want:shape(), p.statistics.accept:shape())
+      assert((p.statistics.log_density - want):abs():max():item() < 1e-9, k)
+      local last = p.ladder[#p.ladder].accept
+      assert.same({ last, last }, { p.statistics.accept:min():item(), p.statistics.accept:max():item() })
+    end
+  end)
+
+  it("starts from normals of the scale it is told, two unless told", function()
+    local function run(o)
+      o.data, o.num_particles, o.generator = { y }, 50, pn.generator(3)
+      return pn.smc.sample(normal, o).draws.mu:totable()
+    end
+    for _, scale in ipairs { 2, 3 } do
+      local law = dist.normal(pn.zeros { 1 }, scale):independent(1)
+      assert.same(run { start = law }, run { start = "normal", scale = scale })
+    end
+    assert.same(run { start = "normal", scale = 2 }, run { start = "normal" })
+    assert.not_same(run { start = "normal", scale = 3 }, run { start = "normal" })
+  end)
+
+  -- A leapfrog of step h takes a quarter of a period in pi / (2 h) of them, h within a fifth of the step told.
+  it("evaluates densities as often as it moves, and gradients a quarter of a period", function()
+    local core = require "penumbra.core"
+    local original, counts, seen, again = core.new_population, {}, {}, 0
+    local _ <close> = setmetatable({}, { __close = function() core.new_population = original end })
+    core.new_population = function(f)
+      local population, k = original(f), #counts + 1
+      counts[k] = 0
+      return { evaluate = function(_, z)
+        counts[k] = counts[k] + 1
+        local known = true
+        for i = 1, z:size(1) do
+          local place = z[i][-1]:item()
+          known, seen[place] = known and seen[place], true
+        end
+        again = again + (known and 1 or 0)
+        return population:evaluate(z)
+      end }
+    end
+    for _, o in ipairs { {}, { waste_free = 4 }, { kernel = "hmc", max_moves = 1 }, { kernel = "hmc" } } do
+      counts, seen, again = {}, {}, 0
+      o.data, o.num_particles, o.generator = { y }, 40, pn.generator(4)
+      local p = pn.smc.sample(normal, o)
+      local moves, least, most, step = 0, 0, 0, 1 -- d^(-1/4) of one number
+      for _, rung in ipairs(p.ladder) do
+        moves = moves + rung.moves
+        least = least + math.max(1, math.floor(math.pi / 2 / (1.2 * step) + 0.5))
+        most = most + math.floor(math.pi / 2 / (0.8 * step) + 0.5)
+        step = rung.step_size
+      end
+      assert.equal(o.kernel and 1 or 1 + moves, counts[1])
+      assert.equal(o.kernel and #p.ladder or 0, again) -- the gradients where moves begin, at each level once
+      if o.max_moves then
+        local leapfrogs = counts[2] - #p.ladder
+        assert(leapfrogs >= least and leapfrogs <= most and most < 2 * #p.ladder + 8, leapfrogs)
+      end
+    end
   end)
 
   it("passes simulation-based calibration on a conjugate model", function()

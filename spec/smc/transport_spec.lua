@@ -88,6 +88,21 @@ describe("transport", function()
     assert.is_true(gap(U:sum(2), pn.ones { n }) < 1e-12)
   end)
 
+  it("refuses sizes and numbers that are none", function()
+    local refuses = require("spec.helper").refuses
+    for _, epsilon in ipairs { 0.0, -1.0 } do
+      refuses("transport: epsilon must be positive", pn.smc.transport, x, log_w, { epsilon = epsilon })
+    end
+    refuses("transport: steps must be a whole number from 1 on, got 0", pn.smc.transport, x, log_w, { steps = 0 })
+    refuses("transport: x must be [N, B..., d] for log_w [N, B...], got 3 axes for 1", pn.smc.transport,
+      x:unsqueeze(2), log_w)
+    refuses("transport: x must be a tensor", pn.smc.transport, 3, log_w)
+    refuses("transport: log_w must be a tensor", pn.smc.transport, x, 3)
+    -- one step of Sinkhorn: rows are exact, and no more steps than that
+    local T = pn.smc.transport(x, log_w, { steps = 1 })
+    assert.is_true(gap(T:sum(2), pn.ones { n }) < 1e-12 and gap(T:sum(1), log_w:softmax(1) * n) > 1e-4)
+  end)
+
   it("is one of the gradients of a filter and its bounds", function()
     pn.seed(3)
     local q = pn.param(pn.tensor(0.5))

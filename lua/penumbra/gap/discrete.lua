@@ -23,7 +23,7 @@ end
 
 local function probabilities(where, name, value, shape)
   local x = options.numbers(where, name, value, "tensor")
-  if type(x) == "number" or x:dtype() ~= "float64" then
+  if x:dtype() ~= "float64" then
     core.error(("%s: %s must be float64 probabilities"):format(where, name))
   end
   local ends = table.concat(x:shape(), ", ")
@@ -46,7 +46,7 @@ local function read_model(where, given, T, like)
   end
   local S = m.initial:size(1)
   local a = options.numbers(where, "transition", o.transition, "tensor")
-  local timed = type(a) ~= "number" and a:ndim() == 3
+  local timed = a:ndim() == 3
   a = probabilities(where, "transition", a, timed and { T, S, S } or { S, S })
   m.transition = {}
   for t = 1, T do m.transition[t] = timed and a[t] or a end

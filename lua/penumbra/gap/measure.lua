@@ -125,8 +125,7 @@ local function weights_of(self, q, x, n, draws, own, generator)
 end
 
 local function mean_and_se(each)
-  local n = each:numel()
-  return { value = each:mean():item(), se = n > 1 and each:std():item() / math.sqrt(n) or 0 / 0 }
+  return { value = each:mean():item(), se = each:std():item() / math.sqrt(each:numel()) } -- NaN of one datum
 end
 
 -- Has b, [N], gained on a by more than noise and the tolerance? By how much, and that noise.
@@ -318,7 +317,7 @@ function report:panel(given)
   return plot.panel(marks)
 end
 
---- report:plot(path): the panel as a picture (SVG, PNG or PDF); true, or nil, message.
+--- report:plot(path): the panel as a picture (SVG, PNG or PDF); the path, or nil, message, code.
 function report:plot(path)
   options.argument("plot", "path", path, "string")
   return plot.save(path, self:panel())

@@ -28,9 +28,9 @@ end
 local function read_weights(where, given, K, batch, dtype)
   local w = given and options.numbers(where, "weights", given, "tensor")
     or core.full({ K }, 1 / K, { dtype = dtype })
-  if type(w) == "number" or w:ndim() < 1 or w:size(1) ~= K or w:ndim() > 1 and w:ndim() ~= batch + 1 then
+  if w:ndim() < 1 or w:size(1) ~= K or w:ndim() > 1 and w:ndim() ~= batch + 1 then
     core.error(("%s: weights must be [%d] or that with the batch's axes behind, got %s"):format(where, K,
-      type(w) == "number" and w or shape_text(w)))
+      shape_text(w)))
   elseif w:dtype() ~= dtype then
     core.error(("%s: weights must be %s as the posteriors are, got %s (convert with :to)"):format(where, dtype,
       w:dtype()))

@@ -106,7 +106,7 @@ function surrogate.flights(given)
   local o = options.check("flights", given, { steps = 25, noise_scale = options.any { 0.15, 0.15, 0.075 } })
   local steps = options.whole("flights", "steps", o.steps, 1)
   local sd = options.numbers("flights", "noise_scale", o.noise_scale, "tensor")
-  if type(sd) == "number" or sd:ndim() ~= 1 or not sd:gt(0):all():item() then
+  if sd:ndim() ~= 1 or not sd:gt(0):all():item() then
     core.error "flights: noise_scale must be a list of positive numbers, one for each axis"
   end
   local axes = sd:size(1)

@@ -182,7 +182,10 @@ function layer_fit.fit(net, given)
     return (((y - f) / o.noise_scale):square() + LOG_2PI + 2 * math.log(o.noise_scale)):sum(-1) * -0.5
   end
   for l, layer in ipairs(net_layers) do
-    local prior = type(o.prior_scale) == "table" and o.prior_scale[l] or o.prior_scale
+    local prior = o.prior_scale
+    if type(prior) == "table" then
+      prior = prior[l]
+    end
     if type(prior) ~= "number" or not (prior > 0) then
       core.error(("fit_layers: prior_scale of layer %d must be a positive number, got %s"):format(l, tostring(prior)))
     end

@@ -370,8 +370,7 @@ function methods:values(w)
 end
 
 local function mean_and_error(t)
-  local n = t:numel()
-  return t:mean():item(), n > 1 and (t:var() / n):sqrt():item() or math.huge
+  return t:mean():item(), (t:var() / t:numel()):sqrt():item()
 end
 
 local drawing = { draws = 1000, method = ways.method, generator = options.any(false) }
