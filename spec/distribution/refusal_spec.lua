@@ -1,0 +1,283 @@
+--- What pn.dist refuses, message by message: for each term of a check one call that this term alone refuses, and beside
+--- it the nearest call that is taken.
+local pn = require "penumbra"
+local refuses = require("spec.helper").refuses
+
+local dist, B, N = pn.dist, pn.dist.bijector, pn.dist.natural
+
+local function same(_, x) return x end
+local callable = setmetatable({}, { __call = same })
+
+-- {name = part of the text, function, ...} rows: the text that f(...) raises.
+local function all_refused(rows)
+  for _, row in ipairs(rows) do
+    local ok, message = pcall(row[2], table.unpack(row, 3, row.n or #row))
+    assert(not ok and tostring(message):find(row[1], 1, true), ("%s: %s"):format(row[1], tostring(message)))
+  end
+end
+
+local two = pn.tensor { 0.5, 0.5 }
+local line = dist.custom { name = "line", parameters = { { "at", default = 0 }, { "wide", constraint = "positive" } },
+  log_prob = function(d, x) return -((x - d.at) / d.wide):square() end, icdf = function(d, p) return d.at + p * d.wide end }
+local box = dist.custom { name = "box", support = "interval", parameters = { size = "positive" },
+  log_prob = function(d) return -d.size:log() end, in_support = function(d, x) return x:ge(0):logical_and(x:le(d.size)) end,
+  icdf = function(d, p) return p * d.size end }
+local flag = dist.custom { name = "flag", support = "boolean", parameters = { p = "unit_interval" },
+  log_prob = function(d, x) return x * d.p:log() + (1 - x) * (-d.p):log1p() end,
+  icdf = function(d, u) return u:gt(1 - d.p):to "float64" end }
+local arrow = dist.custom { name = "arrow", support = "real_vector", log_prob = function(_, x) return -x:square():sum(-1) end,
+  event_shape = { 2 }, cdf = same }
+
+describe("a custom kind refuses", function()
+  local function kind(o)
+    o.log_prob = o.log_prob or same
+    return function() return dist.custom(o) end
+  end
+
+  it("parameters that are none", function()
+    all_refused {
+      { "custom: parameters must be a list or a table by name, got both", kind { parameters = { "a", b = "real" } } },
+      { "custom: parameters must be {name = {constraint = ...}}", kind { parameters = { a = 3 } } },
+      { "custom: parameters must be {name = {constraint = ...}}", kind { parameters = { 3 } } },
+      { "custom: parameters must be {name = {constraint = ...}}", kind { parameters = { { {} } } } },
+      { "custom: there is no set 'rael'", kind { parameters = { a = "rael" } } },
+      { "custom: event_shape must be a list of sizes or a function, got number", kind { event_shape = 3 } },
+      { "custom: event_ndim must be a whole number from 1 on, got 0", kind { support = "simplex", event_ndim = 0 } },
+    }
+    for _, name in ipairs { "kind", "name", "support", "discrete", "dtype", "batch_shape", "event_shape",
+      "own_batch_shape", "independent_rank", "parts", "checks", "plain" } do
+      refuses(("custom: parameter '%s' has the name of a field"):format(name), kind { parameters = { name } })
+    end
+    for _, name in ipairs { "mean", "rsample_log_prob", "named_parameters", "plot", "to" } do
+      refuses(("custom: parameter '%s' has the name of a method"):format(name), kind { parameters = { name } })
+    end
+  end)
+
+  it("functions that are none, and supports with ends of their own without in_support", function()
+    for _, name in ipairs { "log_prob", "rsample", "sample", "mean", "variance", "mode", "entropy", "cdf", "icdf",
+      "log_cdf", "log_survival", "in_support", "bijector" } do
+      refuses(("custom: %s must be a function, got a callable table"):format(name), kind { [name] = callable })
+    end
+    for _, set in ipairs { "interval", "half_line", "trials", "integer_interval", "atom", "point" } do
+      refuses(("custom: support '%s' depends on parameters: give in_support = function(d, x)"):format(set),
+        kind { support = set })
+      assert(kind { support = set, in_support = same }())
+    end
+    assert(kind { support = "unit_interval" }())
+  end)
+
+  it("values of its parameters that do not fit", function()
+    local table_kind = dist.custom { name = "grid", parameters = { { "m", event_ndim = 2 } }, log_prob = same }
+    local by_name = dist.custom { name = "pair", parameters = { a = "real", b = "real" }, log_prob = same }
+    local none = dist.custom { name = "none", log_prob = same }
+    local flat = dist.custom { name = "flat", support = "real_vector", log_prob = same, event_shape = function(v)
+      return v.n:item()
+    end, parameters = { n = "real" } }
+    all_refused {
+      { "grid: m must have at least 2 axes, got shape [2]", table_kind, { 1, 2 } },
+      { "pair: parameters must be given by name (declare them in a list to have an order)", by_name, 1 },
+      { "pair: parameters must be given by name", by_name, nil, 1, n = 4 },
+      { "line: number of positional parameters must be at most 2, got 3", line, 0, 1, 2 },
+      { "none: parameters must be given by name (declare them in a list to have an order)", none, 1 },
+      { "line: wide is missing", line, 1 },
+      { "line: at must be a tensor, a number or a list of numbers, got 'x'", line, "x", 1 },
+      { "flat: event_shape must give 1 sizes (or a parameter must have event_ndim = 1), got number", flat, 3 },
+      { "line: batch shapes of the parameters must broadcast, got [2, 3] for wide after [4, 1]", line, pn.zeros { 4, 1 },
+        pn.ones { 2, 3 } },
+    }
+    assert.same({ {}, {} }, { none().batch_shape, none({}).event_shape })
+    assert.same({ 2 }, table_kind(pn.ones { 2, 3, 3 }).batch_shape)
+    assert.equal(2, line(1, 2).wide:item())
+    assert.equal(3, box(3).size:item()) -- one parameter has an order
+  end)
+end)
+
+describe("a distribution of a script refuses", function()
+  local d = line(pn.zeros { 2, 3 }, 1)
+
+  it("shapes that do not fit", function()
+    all_refused {
+      { "line: independent: k must be a number of batch axes, 0 to 2, got 3", d.independent, d, 3 },
+      { "line: independent: k must be a number of batch axes, 0 to 2, got -1", d.independent, d, -1 },
+      { "line: independent: k must be a number of batch axes, 0 to 2, got 1.5", d.independent, d, 1.5 },
+      { "line: validate: on must be true or false, got number", d.validate, d, 1 },
+      { "line: expand: batch shape [2, 3] does not broadcast to [2, 4]", d.expand, d, { 2, 4 } },
+      { "line: expand: batch shape [2, 3] does not broadcast to [-1, 2, 3]", d.expand, d, -1, 2, 3 },
+      { "line: expand: batch shape [2, 3] does not broadcast to [2.5, 2, 3]", d.expand, d, { 2.5, 2, 3 } },
+      { "line: to: dtype must be 'float64' or 'float32', got int64", d.to, d, "int64" },
+      { "line: to: dtype must be 'float64' or 'float32', got nil", d.to, d },
+      { "line: a distribution does not change; make another", function() d.where = 3 end },
+      { "arrow: log_prob: x must have the event's axes, got shape [] for batch [] and event [2]", function()
+        return arrow():log_prob(0)
+      end },
+      { "arrow: log_prob: x must end with the event's sizes, got shape [3] for batch [] and event [2]", function()
+        return arrow():log_prob { 1, 2, 3 }
+      end },
+      { "line: log_prob: x must broadcast with the batch, got shape [4, 3] for batch [2, 3] and event []", d.log_prob, d,
+        pn.zeros { 4, 3 } },
+      { "line: log_prob: x would be stretched along an axis of size 1 (say so with :broadcast_to)", d.log_prob, d,
+        pn.zeros { 2, 1 } },
+      { "line: log_prob: x must be float64 as the parameters are, got float32 (convert with :to)", d.log_prob, d,
+        pn.zeros({ 2, 3 }, { dtype = "float32" }) },
+      { "line: log_prob: x must be a tensor, a number or a list, got function", d.log_prob, d, same },
+      { "line: log_prob: x must be a tensor, a number or a list, got table", d.log_prob, d, d },
+    }
+    local narrow = line(pn.zeros { 2, 1 }, 1)
+    refuses("line: log_prob: x has fewer axes than the batch and differs from it", narrow.log_prob, narrow,
+      pn.zeros { 3 }:reshape { 3 })
+    assert.equal(d, d:independent(0))
+    assert.equal(d, d:expand { 2, 3 })
+    assert.same({ 0, 2, 3 }, d:expand(0, 2, 3).batch_shape)
+    assert.same({ 2, 3 }, narrow:expand(2, 3).batch_shape)
+    assert.same({ { 2 }, { 3 } }, { d:independent(1).batch_shape, d:independent(1).event_shape })
+    assert.same({ { 5, 2 }, { 3 } }, { d:independent(1):expand(5, 2).batch_shape, d:independent(1):expand(5, 2)
+      .event_shape })
+    assert.same({ { 2 }, { 3 }, 1 }, { d:independent(1):to("float32").batch_shape, d:independent(1):to("float32")
+      .event_shape, d:independent(1):to("float32").independent_rank })
+    assert.same({ { 2, 3 }, 1 }, { d:arguments().at:shape(), d:arguments().wide:item() })
+  end)
+
+  it("points outside of its support where they are validated", function()
+    local b = box(2)
+    assert.same({ -math.huge, -math.log(2), -math.log(2), -math.log(2), -math.huge },
+      b:log_prob({ -0.1, 0, 1, 2, 2.1 }):totable())
+    refuses("box: x must be", function() b:validate():log_prob(2.1) end)
+    refuses("flag: x must be", function() flag(0.3):validate(true):log_prob(0.5) end)
+    assert.equal(-math.huge, b:validate():validate(false):log_prob(2.1):item())
+    assert.equal(-math.log(2), b:validate():log_prob(2):item())
+    refuses("box: x must be", function() b:expand({ 3 }):validate():expand({ 2, 3 }):log_prob(2.1) end)
+    refuses("box: x must be", function() b:validate():to("float32"):log_prob(2.1) end)
+    refuses("box: x must be", function() box { size = 2, validate = true }:log_prob(2.1) end)
+    pn.validate(true)
+    local ok, message = pcall(b.log_prob, b, 2.1)
+    local fine, free = pcall(b.validate(b, false).log_prob, b:validate(false), 2.1)
+    pn.validate(false)
+    assert(not ok and message:find("box: x must be", 1, true), message)
+    assert(fine and free:item() == -math.huge)
+    refuses("box: validation of a support of its own cannot be part of a compiled function", function()
+      pn.compile(function(x) return b:validate():log_prob(x) end)(pn.ones { 2 })
+    end)
+    for what, f in pairs { int64 = function(_, x) return x:to "int64" end, number = function() return 3 end } do
+      local wrong = dist.custom { name = "wrong", support = "interval", log_prob = same, in_support = f }
+      refuses("wrong: in_support must return a bool tensor, got " .. what, function() wrong():log_prob(1) end)
+    end
+  end)
+
+  it("functions that it lacks, by name", function()
+    local bare = dist.custom { name = "bare", log_prob = same }()
+    for _, f in ipairs { "mean", "variance", "stddev", "mode" } do
+      refuses(("bare: %s does not exist"):format(f), bare[f], bare)
+      assert.is_nil(pn.dist.is(bare) and select(2, pcall(bare[f], bare)):find("(", 1, true))
+    end
+    all_refused {
+      { "bare: entropy does not exist (entropy_monte_carlo estimates it)", bare.entropy, bare },
+      { 'bare: sample does not exist (what gives it is sample, rsample or icdf: pn.help "pn.dist.custom")', bare.sample,
+        bare },
+      { "bare: rsample does not exist: its draws have no derivative in the parameters", bare.rsample, bare },
+      { "flag: rsample does not exist: its draws have no derivative in the parameters", function()
+        return flag(0.3):rsample()
+      end },
+      { "arrow: cdf does not exist", function() return arrow():cdf { 1, 2 } end },
+    }
+    for _, f in ipairs { "cdf", "icdf", "log_cdf", "log_survival" } do
+      refuses(("line: %s does not exist after independent"):format(f), d[f], d:independent(1), 0)
+      refuses(("bare: %s does not exist"):format(f), bare[f], bare, 0)
+    end
+    refuses("line: mean does not exist", d.mean, d:independent(1))
+  end)
+
+  it("sizes that are none, and takes them in each way", function()
+    local one = line(0, 1)
+    all_refused {
+      { "line: sample: sizes must be whole numbers, got 2.5", one.sample, one, 2.5 },
+      { "line: sample: sizes must be whole numbers, got x", one.sample, one, { "x" } },
+      { "line: rsample: size must not be negative, got -2", one.rsample, one, 3, -2 },
+      { "line: sample: unknown option 'seed'; known: generator", one.sample, one, { 2, seed = 1 } },
+      { "line: sample: sizes must be whole numbers, got function", one.sample, one, same },
+    }
+    local want = one:sample({ 2, 3, generator = pn.generator(7) }):totable()
+    assert.same(want, one:sample(2, 3, pn.generator(7)):totable())
+    assert.same(want, one:sample({ 2, 3 }, pn.generator(7)):totable())
+    assert.same(want, one:sample({ 2 }, 3, pn.generator(7)):totable())
+    assert.same(want, one:rsample({ 2, 3, generator = pn.generator(7) }):totable())
+    assert.same({ 0, 4 }, one:sample(0, 4):shape())
+    assert.same({ 2 }, one:sample(nil, 2):shape())
+    assert.same(want, pn.rand({ 2, 3 }, { generator = pn.generator(7) }):totable()) -- by inversion: at + p wide
+    local u = pn.rand({ 50 }, { generator = pn.generator(8) })
+    assert.same(u:gt(0.7):to("float64"):totable(), flag(0.3):sample({ 50 }, pn.generator(8)):totable())
+  end)
+
+  it("nothing that is a number, a truth value or a whole number", function()
+    local f = flag(0.3)
+    assert.near(math.log(0.3), f:log_prob(true):item(), 1e-15)
+    assert.near(math.log(0.7), f:log_prob(false):item(), 1e-15)
+    assert.near(math.log(0.7), f:log_prob(0):item(), 1e-15)
+    assert.near(math.log(0.3), f:log_prob(pn.tensor(1, { dtype = "int64" })):item(), 1e-15)
+    assert.same({ 0, 2, 0.5 }, box(2):icdf({ 0, 1, 0.25 }):totable())
+    local outside = box(2):icdf { -1e-9, 1 + 1e-9 }
+    assert.is_true(outside:isnan():all():item())
+  end)
+end)
+
+describe("a custom bijector refuses", function()
+  local function kind(o)
+    o.forward, o.inverse, o.log_det = o.forward or same, o.inverse or same, o.log_det or same
+    return function() return B.custom(o) end
+  end
+
+  it("what is no map", function()
+    for _, name in ipairs { "forward", "inverse", "log_det" } do
+      refuses(("custom: %s must be a function, got a callable table"):format(name), kind { [name] = callable })
+    end
+    all_refused {
+      { "custom: event_ndim must be at least 2, as members of the sets have, got 1",
+        kind { codomain = "positive_definite", event_ndim = 1 } },
+      { "custom: event_ndim must be at least 1, as members of the sets have, got 0",
+        kind { domain = "real_vector", event_ndim = 0 } },
+      { "custom: event_ndim must be a whole number from 0 on, got -1", kind { event_ndim = -1 } },
+      { "custom: there is no set", kind { codomain = "positve" } },
+    }
+    local rising = kind { name = "rising", domain = "real_vector", codomain = "positive_definite" }()()
+    assert.same({ 1, 2 }, { rising.domain_rank, rising.codomain_rank })
+    local wide = kind { domain = "real_vector", codomain = "positive_definite", event_ndim = 3 }()()
+    assert.same({ 2, 3 }, { wide.domain_rank, wide.codomain_rank })
+    all_refused {
+      { "rising: forward: argument must have at least 1 axes, got 0", rising.forward, rising, 1 },
+      { "rising: inverse: argument must have at least 2 axes, got 1", rising.inverse, rising, { 1 } },
+      { "rising: forward: argument must be a tensor, a number or a list, got string", rising.forward, rising, "x" },
+      { "rising: a bijector does not change; make another", function() rising.where = 3 end },
+    }
+    assert.equal("bijector rising", tostring(kind { name = "rising" }()))
+    local scaled = kind { name = "scaled", parameters = { { "by" } } }()(pn.tensor { 2, 3 })
+    assert.same({ by = { 2, 3 } }, { by = scaled:arguments().by:totable() })
+    assert.equal("float64", scaled.dtype)
+    assert.is_nil(rising.dtype)
+    for _, name in ipairs { "forward", "inverse" } do
+      local b = kind { name = "bad", [name] = function() return 3 end }()()
+      refuses(("bad: %s must return a tensor, got number"):format(name), b[name], b, 1)
+    end
+    refuses("bad: log_det must return shape [2], got [3]", function()
+      return kind { name = "bad", log_det = function() return pn.zeros { 3 } end }()():log_abs_det { 1, 2 }
+    end)
+    assert.is_false(B.is(3))
+    assert.is_false(B.is {})
+    assert.is_true(B.is(scaled))
+  end)
+
+  it("chains that do not fit", function()
+    local mine = kind { name = "mine" }()()
+    all_refused {
+      { "chain: bijectors must be a list, got number", B.chain, 3 },
+      { "chain: part 2 must be a bijector, got 3", B.chain, { mine, 3 } },
+      { "chain: beside a script's bijectors each must keep the number of axes, and cholesky (number 2) does not",
+        B.chain, { mine, B.cholesky() } },
+      { "chain: values of exp must be", B.chain, { mine, B.exp(), B.inverse(B.softmax_centred()) } },
+      { "exp: number of positional parameters must be at most 0, got 1", B.exp, 2 },
+      { "affine: number of positional parameters must be at most 2, got 3", B.affine, 1, 2, 3 },
+      { "random: name must be that of a bijector with weights, got 'nil'", B.random, nil, 2 },
+      { "random: hidden must have 1 or 2 sizes, got 0", B.random, "real_nvp", 4, { hidden = {} } },
+      { "random: hidden must have 1 or 2 sizes, got 3", B.random, "real_nvp", 4, { hidden = { 2, 2, 2 } } },
+      { "random: n must be a whole number from 1 on, got 0", B.random, "planar", 0 },
+    }
+  end)
+end)
