@@ -47,6 +47,8 @@ end
 local function parts_of(d)
   if d.name ~= "mixture" then
     return nil, { d }
+  elseif d.independent_rank > 0 then
+    core.error "kl_mixture: mixtures must come before :independent (bounds of independent ones add up)"
   end
   local parts, list = d.parts, {}
   local log_weights = parts[1].logits:log_softmax(-1)
