@@ -82,6 +82,7 @@ describe("a custom kind refuses", function()
       { "line: number of positional parameters must be at most 2, got 3", line, 0, 1, 2 },
       { "none: parameters must be given by name (declare them in a list to have an order)", none, 1 },
       { "line: wide is missing", line, 1 },
+      { "box: number of positional parameters must be at most 1, got 2", box, nil, 2 },
       { "line: at must be a tensor, a number or a list of numbers, got 'x'", line, "x", 1 },
       { "flat: event_shape must give 1 sizes (or a parameter must have event_ndim = 1), got number", flat, 3 },
       { "line: batch shapes of the parameters must broadcast, got [2, 3] for wide after [4, 1]", line,
@@ -91,6 +92,15 @@ describe("a custom kind refuses", function()
     assert.same({ 2 }, table_kind(pn.ones { 2, 3, 3 }).batch_shape)
     assert.equal(2, line(1, 2).wide:item())
     assert.equal(3, box(3).size:item()) -- one parameter has an order
+    -- those that are given by name stand in the order of the alphabet
+    local letters, shown, values = {}, {}, {}
+    for k = 0, 25 do
+      local letter = string.char(97 + k * 7 % 26)
+      letters["p_" .. letter], values["p_" .. letter], shown[k + 1] = "real", k, "p_" .. string.char(97 + k) .. " = "
+    end
+    local at = 1
+    local text = tostring(dist.custom { name = "many", parameters = letters, log_prob = same }(values))
+    for _, name in ipairs(shown) do at = assert(text:find(name, at, true), name) end
   end)
 end)
 
@@ -127,6 +137,14 @@ describe("a distribution of a script refuses", function()
     local narrow = line(pn.zeros { 2, 1 }, 1)
     refuses("line: log_prob: x has fewer axes than the batch and differs from it", narrow.log_prob, narrow,
       pn.zeros { 3 }:reshape { 3 })
+    assert.same({ 2, 3 }, narrow:log_prob(pn.zeros { 2, 3 }):shape())
+    local i = d:independent(1)
+    refuses("line: log_prob: x must end with the event's sizes, got shape [2, 1] for batch [2] and event [3]",
+      i.log_prob, i, pn.zeros { 2, 1 })
+    local bad = dist.custom { name = "bad", log_prob = same, cdf = function() return pn.zeros { 3 } end,
+      mean = function() return pn.zeros { 3 } end }(nil)
+    refuses("bad: cdf must return shape [2], got [3]", bad.cdf, bad, { 0, 1 })
+    refuses("bad: mean must return shape [], got [3]", bad.mean, bad)
     assert.equal(d, d:independent(0))
     assert.equal(d, d:expand { 2, 3 })
     assert.same({ 0, 2, 3 }, d:expand(0, 2, 3).batch_shape)
@@ -147,8 +165,13 @@ describe("a distribution of a script refuses", function()
     refuses("flag: x must be", function() flag(0.3):validate(true):log_prob(0.5) end)
     assert.equal(-math.huge, b:validate():validate(false):log_prob(2.1):item())
     assert.equal(-math.log(2), b:validate():log_prob(2):item())
+    for _, other in ipairs { b:expand { 1 }, b:to "float32", b:expand({ 1 }):independent(1):expand { 1 } } do
+      assert.equal(-math.huge, other:log_prob(pn.full(other.event_shape, 2.5, { dtype = other.dtype })):max():item())
+    end
     refuses("box: x must be", function() b:expand({ 3 }):validate():expand({ 2, 3 }):log_prob(2.1) end)
     refuses("box: x must be", function() b:validate():to("float32"):log_prob(2.1) end)
+    refuses("box: x must be", function() box({ 1, 2 }):independent(1):validate():log_prob { 0.5, 2.1 } end)
+    assert.same(-math.huge, box({ 1, 2 }):independent(1):log_prob({ 0.5, 2.1 }):item())
     refuses("box: x must be", function() box { size = 2, validate = true }:log_prob(2.1) end)
     pn.validate(true)
     local ok, message = pcall(b.log_prob, b, 2.1)
@@ -167,9 +190,9 @@ describe("a distribution of a script refuses", function()
 
   it("functions that it lacks, by name", function()
     local bare = dist.custom { name = "bare", log_prob = same }()
+    local function missing(text, f, ...) assert.equal(text, tostring(select(2, pcall(f, ...))):sub(-#text)) end
     for _, f in ipairs { "mean", "variance", "stddev", "mode" } do
-      refuses(("bare: %s does not exist"):format(f), bare[f], bare)
-      assert.is_nil(pn.dist.is(bare) and select(2, pcall(bare[f], bare)):find("(", 1, true))
+      missing(("bare: %s does not exist"):format(f), bare[f], bare)
     end
     all_refused {
       { "bare: entropy does not exist (entropy_monte_carlo estimates it)", bare.entropy, bare },
@@ -179,13 +202,13 @@ describe("a distribution of a script refuses", function()
       { "flag: rsample does not exist: its draws have no derivative in the parameters", function()
         return flag(0.3):rsample()
       end },
-      { "arrow: cdf does not exist", function() return arrow():cdf { 1, 2 } end },
     }
     for _, f in ipairs { "cdf", "icdf", "log_cdf", "log_survival" } do
-      refuses(("line: %s does not exist after independent"):format(f), d[f], d:independent(1), 0)
-      refuses(("bare: %s does not exist"):format(f), bare[f], bare, 0)
+      missing(("line: %s does not exist after independent"):format(f), d[f], d:independent(1), 0)
+      missing(("bare: %s does not exist"):format(f), bare[f], bare, 0)
     end
-    refuses("line: mean does not exist", d.mean, d:independent(1))
+    missing("line: mean does not exist", d.mean, d:independent(1))
+    missing("arrow: cdf does not exist", function() return arrow():cdf { 1, 2 } end)
   end)
 
   it("sizes that are none, and takes them in each way", function()
@@ -196,6 +219,7 @@ describe("a distribution of a script refuses", function()
       { "line: rsample: size must not be negative, got -2", one.rsample, one, 3, -2 },
       { "line: sample: unknown option 'seed'; known: generator", one.sample, one, { 2, seed = 1 } },
       { "line: sample: sizes must be whole numbers, got function", one.sample, one, same },
+      { "line: sample: sizes must be whole numbers, got ", one.sample, one, pn.ones { 2 } },
     }
     local want = one:sample({ 2, 3, generator = pn.generator(7) }):totable()
     assert.same(want, one:sample(2, 3, pn.generator(7)):totable())
@@ -253,6 +277,14 @@ describe("a custom bijector refuses", function()
     local scaled = kind { name = "scaled", parameters = { { "by" } } }()(pn.tensor { 2, 3 })
     assert.same({ by = { 2, 3 } }, { by = scaled:arguments().by:totable() })
     assert.equal("float64", scaled.dtype)
+    local function double(_, x) return x * 2 end
+    local doubled = kind { name = "doubled", domain = "positive", codomain = "nonnegative", forward = double,
+      inverse = function(_, y) return y / 2 end, log_det = function(_, x) return x * 0 + math.log(2) end }()()
+    assert.same({ 2, 6 }, doubled({ 1, 3 }):totable())
+    local back, slope = doubled:inverse_log_det { 2, 6 }
+    assert.same({ { 1, 3 }, { math.log(2), math.log(2) } }, { back:totable(), slope:totable() })
+    local both = B.chain { doubled, kind { name = "mine", domain = "nonnegative" }()() }
+    assert.same({ "positive", "real" }, { both.domain, both.codomain })
     assert.is_nil(rising.dtype)
     for _, name in ipairs { "forward", "inverse" } do
       local b = kind { name = "bad", [name] = function() return 3 end }()()
