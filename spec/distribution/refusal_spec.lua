@@ -434,6 +434,7 @@ describe("what is made of distributions refuses", function()
       { "product: factors must be a list of at least 1", N.product, {} },
       { "product: factors must be a list of at least 1", N.product, 3 },
       { "product: factor 2 must be a Gaussian factor or distribution, got string", N.product, { n, "x" } },
+      { "product: factor 1 must be a Gaussian factor or distribution, got userdata", N.product, { pn.ones { 2 } } },
       { "tempered: t must be a number or a tensor, got string", N.tempered, n, n, "x" },
       { "tempered: a must be a Gaussian factor or distribution, got number", N.tempered, 3, n, 0.5 },
       { "tempered: b must be a Gaussian factor or distribution, got number", N.tempered, n, 3, 0.5 },
