@@ -528,8 +528,12 @@ describe("what is made of distributions refuses", function()
     -- what components share along the axis that counts them stands there once
     local shared = dist.mixture(two, dist.normal({ { 0, 1 }, { 2, -1 } }, { { 0.8 }, { 1.3 } }))
     local spread = dist.mixture(two, dist.normal({ { 0, 1 }, { 2, -1 } }, { { 0.8, 0.8 }, { 1.3, 1.3 } }))
+    local narrow = dist.mixture({ 0.4, 0.6 }, { dist.normal(0, 1), dist.normal({ 1, 2 }, 1) })
+    local wide = dist.mixture({ 0.4, 0.6 }, { dist.normal(pn.zeros { 2 }, 1), dist.normal({ 1, 2 }, { 1, 1 }) })
     for _, method in ipairs { "variational", "product", "lower", "upper", "matching" } do
       local q = dist.normal(0.5, 2)
+      assert.same(dist.kl_mixture(wide, wide:expand { 2 }, method):totable(),
+        dist.kl_mixture(narrow, wide, method):totable())
       assert.same(dist.kl_mixture(spread, q, method):totable(), dist.kl_mixture(shared, q, method):totable())
     end
   end)

@@ -98,7 +98,7 @@ local function table_of(f, first, second)
   local sum
   for _, row in ipairs(rows) do
     for _, t in ipairs(row) do
-      sum = sum and sum + t * 0 or t * 0
+      sum = sum and sum + t or t -- of which the shape alone is read
     end
   end
   for i, row in ipairs(rows) do
