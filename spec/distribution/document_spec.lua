@@ -201,6 +201,29 @@ describe("divergences of the documents:", function()
     assert(pn.check_gradients(function()
       return dist.kl_mixture(p(), q, { method = "matching", steps = 3 })
     end, { loc, logits }))
+    -- a row of the batch is what it is alone, and one step has a closed form: -sum pi_a log sum w_b e^-D_ab
+    local pi, w = { 0.3, 0.7 }, { 0.2, 0.5, 0.3 }
+    local locs, others = { { 0, 1 }, { -2, 3 } }, { -1, 0.5, 2 }
+    local many = dist.mixture(pi, dist.normal(locs, { 0.5, 1.5 }))
+    local three = dist.mixture(w, { dist.normal({ -1, -1 }, 1), dist.normal(0.5, 1), dist.normal({ 2, 2 }, 1) })
+    for _, steps in ipairs { 1, 2, 5 } do
+      local rows = dist.kl_mixture(many, three, { method = "matching", steps = steps }):totable()
+      for k, at in ipairs(locs) do
+        local alone = dist.mixture(pi, dist.normal(at, { 0.5, 1.5 }))
+        local fit = dist.mixture(w, dist.normal(others, 1))
+        near(dist.kl_mixture(alone, fit, { method = "matching", steps = steps }), rows[k], 1e-13, "a row")
+        local want = 0
+        for a, share in ipairs(pi) do
+          local sum = 0
+          for b, v in ipairs(w) do
+            local d = dist.kl(dist.normal(at[a], a == 1 and 0.5 or 1.5), dist.normal(others[b], 1)):item()
+            sum = sum + v * math.exp(-d)
+          end
+          want = want - share * math.log(sum)
+        end
+        if steps == 1 then near(rows[k], want, 1e-12, "one step") end
+      end
+    end
     -- kinds that kl knows do for the methods without overlaps
     local a, b = dist.mixture({ 0.5, 0.5 }, dist.gamma({ 1, 2 }, 1)), dist.gamma(2, 1.5)
     local value = dist.kl_monte_carlo(a, b, { draws = 40000, generator = pn.generator(2) }).value:item()

@@ -116,3 +116,111 @@ describe("an expanded composite:", function()
     end
   end)
 end)
+
+-- Laws of a script in every place of a composite, beside the library's rows of the same law, vectors among them.
+describe("a composite of laws of a script", function()
+  local shares = dist.custom { name = "shares", support = "simplex",
+    parameters = { { "concentration", constraint = "positive", event_ndim = 1 } },
+    log_prob = function(d, x) return dist.dirichlet(d.concentration):log_prob(x) end,
+    rsample = function(d, shape, g)
+      local lead = table.move(shape, 1, #shape - #d.batch_shape - 1, 1, {})
+      return dist.dirichlet(d.concentration):rsample(lead, g)
+    end,
+    mean = function(d) return dist.dirichlet(d.concentration):mean() end,
+    variance = function(d) return dist.dirichlet(d.concentration):variance() end,
+    mode = function(d) return dist.dirichlet(d.concentration):mode() end,
+    entropy = function(d) return dist.dirichlet(d.concentration):entropy() end }
+  local width = dist.custom { name = "width", support = "interval", parameters = { size = "positive" },
+    log_prob = function(d) return -d.size:log() end,
+    in_support = function(d, x) return x:ge(0):logical_and(x:le(d.size)) end,
+    icdf = function(d, p) return p * d.size end }
+  local a = pn.tensor { { 2, 3, 4 }, { 1.5, 7, 2 } } -- two batches or components of three shares
+  local x = pn.tensor { { { 0.2, 0.3, 0.5 }, { 0.6, 0.3, 0.1 } }, { { 0.1, 0.1, 0.8 }, { 0.5, 0.5, 0.5 } } }
+
+  local function near(got, want)
+    assert.same(want:shape(), got:shape())
+    local equal = got:eq(want):logical_or((got - want):abs():lt(1e-12))
+    assert(equal:all():item(), tostring(got) .. tostring(want))
+  end
+
+  it("of vectors is masked and mixed as the row is", function()
+    local mask = pn.tensor { { true, false }, { true, true }, { false, true } }
+    local mine, row = dist.masked(shares(a), mask), dist.masked(dist.dirichlet(a), mask)
+    near(mine:log_prob(x:unsqueeze(2):broadcast_to { 2, 3, 2, 3 }),
+      row:log_prob(x:unsqueeze(2):broadcast_to { 2, 3, 2, 3 }))
+    for _, f in ipairs { "mean", "variance", "mode", "entropy" } do near(mine[f](mine), row[f](row)) end
+    for _, f in ipairs { "sample", "rsample" } do
+      near(mine[f](mine, { 4, 5 }, pn.generator(2)), row[f](row, { 4, 5 }, pn.generator(2)))
+    end
+    assert.same({ { 3, 2 }, { 3 } }, { mine.batch_shape, mine.event_shape })
+    for _, law in ipairs { dist.mixture({ 0.3, 0.7 }, shares(a)),
+      dist.mixture({ 0.3, 0.7 }, { shares(a[1]), shares(a[2]) }) } do
+      local want = dist.mixture({ 0.3, 0.7 }, dist.dirichlet(a))
+      near(law:log_prob(x), want:log_prob(x))
+      for _, f in ipairs { "mean", "variance" } do near(law[f](law), want[f](want)) end
+      local draws = law:sample({ 3, 400 }, pn.generator(1))
+      assert.same({ 3, 400, 3 }, draws:shape())
+      near(draws:sum(-1), pn.ones { 3, 400 })
+      assert((draws:mean(1):mean(1) - want:mean()):abs():max():item() < 0.03)
+    end
+  end)
+
+  it("is 0 beyond an end that is a parameter, on either side of a mixture's components", function()
+    local d = dist.mixture({ 0.25, 0.75 }, { width(1), width(2) })
+    local want = pn.tensor { 0, 0.25 + 0.375, 0.375, 0 }
+    near(d:log_prob({ -0.5, 0.5, 1.5, 2.5 }):exp(), want)
+    assert.same(want[2]:log():item(), d:log_prob(1):item())
+    -- the bijector's parameters widen the batch, whose rows are drawn apart
+    local shifted = dist.bijector.custom { name = "shifted", parameters = { { "by" } },
+      forward = function(b, v) return v + b.by end, inverse = function(b, v) return v - b.by end,
+      log_det = function(_, v) return v * 0 end }
+    local line = dist.custom { name = "line", log_prob = function(_, v) return dist.normal(0, 1):log_prob(v) end,
+      rsample = function(_, shape, g) return pn.randn(shape, { generator = g }) end }
+    local wide = dist.transformed(line(), shifted(pn.tensor { 0, 0, 5 }))
+    assert.same({ 3 }, wide.batch_shape)
+    local draws = wide:sample({ 2 }, pn.generator(3))
+    near(draws, pn.randn({ 2, 3 }, { generator = pn.generator(3) }) + pn.tensor { 0, 0, 5 })
+    near(wide:log_prob(draws), dist.normal(pn.tensor { 0, 0, 5 }, 1):log_prob(draws))
+    local matrices = dist.bijector.custom { name = "matrices", event_ndim = 2, forward = function(_, v) return v end,
+      inverse = function(_, v) return v end, log_det = function(_, v) return v:sum { -1, -2 } * 0 end }()
+    local flat = dist.normal(pn.zeros { 3 }, 1):independent(1)
+    assert.error_matches(function() dist.transformed(flat, matrices) end, "at least 2 axes for matrices, got 1$")
+  end)
+
+  it("has what its part has, and no more", function()
+    local function g(_, shape, generator) return pn.randn(shape, { generator = generator }) end
+    local function quantile(_, p) return p end
+    for _, case in ipairs { { {} }, { { sample = g }, "sample" }, { { rsample = g }, "sample", "rsample" },
+      { { icdf = quantile }, "sample", "rsample" }, { { mean = function() return pn.zeros {} end }, "mean" } } do
+      local o = { log_prob = function(_, v) return v * 0 end }
+      for name, f in pairs(case[1]) do o[name] = f end
+      local part, has = dist.custom(o)(), {}
+      for k = 2, #case do has[case[k]] = true end
+      for _, d in ipairs { dist.masked(part, pn.tensor(true)), dist.transformed(part, dist.bijector.exp()) } do
+        for _, f in ipairs { "sample", "rsample", "mean", "entropy" } do
+          local ok, message = pcall(d[f], d)
+          local want = (has[f] or false) and not (f == "mean" and d.name == "transformed")
+          assert.equal(want, ok, d.name .. " " .. f .. tostring(message))
+          if not ok then assert.matches(("^[^ ]* ?%s: %s does not exist"):format(d.name, f), message) end
+        end
+      end
+    end
+  end)
+
+  it("asks a density on all numbers at infinity, too, and sees an event as a whole", function()
+    for rank, set in pairs { [0] = "real", "real_vector", "real_matrix" } do
+      local shape = ({ [0] = {}, { 2 }, { 2, 2 } })[rank]
+      local d = dist.custom { support = set, event_shape = rank > 0 and shape or nil, log_prob = function(_, v)
+        local up = v:gt(0):to "float64"
+        for _ = 1, rank do up = up:sum(-1) end
+        return -up
+      end }()
+      assert.equal(-2.0 ^ rank, d:log_prob(pn.full(shape, math.huge)):item())
+    end
+    local positive = dist.custom { support = "positive", event_ndim = 2, event_shape = { 1, 2 },
+      log_prob = function(_, v) return v:log():sum { -1, -2 } end }()
+    near(positive:log_prob { { { 1, 2 } }, { { -1, 2 } }, { { 2, 3 } } },
+      pn.tensor { math.log(2), -math.huge, math.log(6) })
+    assert.is_true(positive:log_prob({ { 0 / 0, 1 } }):isnan():item())
+  end)
+end)

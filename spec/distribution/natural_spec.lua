@@ -354,6 +354,34 @@ describe("a product of experts", function()
       { dist.normal(0, 2), dist.normal(0, 2) }, prior) -- less precise than the prior, which is counted once too often
   end)
 
+  it("along a batch axis is that of a list, whatever the experts share", function()
+    local loc = pn.randn({ 4, 3, 2 }, { generator = pn.generator(1) })
+    local tril = pn.randn({ 4, 3, 2, 2 }, { generator = pn.generator(2) }):tril(-1) * 0.4 + pn.eye(2) * 0.7
+    local wide = dist.multivariate_normal { loc = { 0, 1 }, covariance_matrix = { { 2, 0.3 }, { 0.3, 3 } } }
+    local function near_all(a, b) assert((a - b):abs():max():item() < 1e-12) end
+    for _, triangle in ipairs { tril, tril[1], tril:slice(2, 1, 1), tril[{ 1, 1 }] } do
+      local list = {}
+      for k = 1, 3 do
+        local own = triangle:ndim() == 2 and triangle or triangle:select(-3, triangle:size(-3) == 1 and 1 or k)
+        list[k] = dist.multivariate_normal { loc = loc:select(2, k), scale_tril = own }
+      end
+      local got = dist.product_of_experts(dist.multivariate_normal { loc = loc, scale_tril = triangle }, wide)
+      local want = dist.product_of_experts(list, wide)
+      near_all(got:mean(), want:mean())
+      near_all(got.covariance_matrix, want.covariance_matrix)
+    end
+    for _, scale in ipairs { pn.rand({ 4, 3 }) * 0.5 + 0.2, pn.tensor { 0.3, 0.5, 0.7 }, pn.tensor { { 0.3 }, { 0.4 },
+      { 0.5 }, { 0.6 } }, pn.tensor { 0.4 } } do
+      local list, numbers = {}, loc:select(3, 1)
+      for k = 1, 3 do
+        list[k] = dist.normal(numbers:select(2, k), scale:select(-1, scale:size(-1) == 1 and 1 or k))
+      end
+      local got, want = dist.product_of_experts(dist.normal(numbers, scale)), dist.product_of_experts(list)
+      near_all(got.loc, want.loc)
+      near_all(got.scale, want.scale)
+    end
+  end)
+
   it("is the posterior of independent observations, with their mutual information and conflict", function()
     -- z ~ N(0, 1), x_1 = z + N(0, 0.5), x_2 = z + N(0, 2) at (0.7, -1.1): spec-000, G5 (variances)
     local prior, x, noise = dist.normal(0, 1), { 0.7, -1.1 }, { 0.5, 2 }

@@ -47,6 +47,8 @@ end
 local function parts_of(d)
   if d.name ~= "mixture" then
     return nil, { d }
+  elseif d.independent_rank > 0 then
+    core.error "kl_mixture: mixtures must come before :independent (bounds of independent ones add up)"
   end
   local parts, list = d.parts, {}
   local log_weights = parts[1].logits:log_softmax(-1)
@@ -96,7 +98,7 @@ local function table_of(f, first, second)
   local sum
   for _, row in ipairs(rows) do
     for _, t in ipairs(row) do
-      sum = sum and sum + t * 0 or t * 0
+      sum = sum and sum + t or t -- of which the shape alone is read
     end
   end
   for i, row in ipairs(rows) do

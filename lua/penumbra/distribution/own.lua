@@ -129,6 +129,11 @@ function methods:validate(on)
   return changed(self, { checks = on ~= false })
 end
 
+-- d with the checks of another; nil: as pn.validate says.
+local function checked(d, on)
+  return on == nil and d or d:validate(on)
+end
+
 --- expand{sizes}: repeated to a larger batch shape.
 function methods:expand(...)
   local sizes = type((...)) == "table" and (...) or { ... }
@@ -146,7 +151,7 @@ function methods:expand(...)
   end
   local base, moved = plain(self), self.independent_rank
   local batch = joined(sizes, table.move(base.batch_shape, #base.batch_shape - moved + 1, #base.batch_shape, 1, {}))
-  return base.kind.expand(base, batch):independent(moved):validate(self.checks)
+  return checked(base.kind.expand(base, batch):independent(moved), self.checks)
 end
 
 --- to(dtype): with parameters of another dtype.
@@ -155,7 +160,7 @@ function methods:to(dtype)
     refuse(self, "to: dtype must be 'float64' or 'float32', got %s", tostring(dtype))
   end
   local base = plain(self)
-  return base.kind.cast(base, dtype):independent(self.independent_rank):validate(self.checks)
+  return checked(base.kind.cast(base, dtype):independent(self.independent_rank), self.checks)
 end
 
 --- arguments(): {name = tensor}: enough to make it again.
@@ -207,9 +212,6 @@ local function lead_of(d, what, x)
   local lead = {}
   for k = 1, math.max(n, nb) do
     local a, b = shape[n - k + 1], batch[nb - k + 1]
-    if k > n then
-      a = nil
-    end
     if a and b and a ~= b then
       if a == 1 then
         refuse_shape(d, what, x, "would be stretched along an axis of size 1 (say so with :broadcast_to)")
@@ -307,7 +309,7 @@ end
 
 -- F(x) and its kin at x, `safe` in place of what it is not asked for.
 local function at_point(d, what, f, x)
-  if not f or d.independent_rank > 0 or #d.event_shape > 0 then
+  if not f or #d.event_shape > 0 then
     missing(d, what)
   end
   x = point(d, what, x)
@@ -395,13 +397,12 @@ local function draw_arguments(d, what, ...)
       sizes[#sizes + 1] = v
     end
   end
-  for k, size in ipairs(sizes) do
+  for _, size in ipairs(sizes) do
     if math.type(size) ~= "integer" then
       refuse(d, "%s: sizes must be whole numbers, got %s", what, tostring(size))
     elseif size < 0 then
       refuse(d, "%s: size must not be negative, got %d", what, size)
     end
-    sizes[k] = size
   end
   return sizes, generator
 end

@@ -61,7 +61,7 @@ local function named(kind, first, ...)
     return first
   elseif not kind.ordered and (n > 0 or first ~= nil) then
     core.error(("%s: parameters must be given by name (declare them in a list to have an order)"):format(kind.name))
-  elseif n + 1 > #kind.parameters and (n > 0 or first ~= nil) then
+  elseif n > 0 and n + 1 > #kind.parameters then
     core.error(("%s: number of positional parameters must be at most %d, got %d"):format(kind.name, #kind.parameters,
       n + 1))
   end
@@ -122,7 +122,7 @@ local function event_of(kind, values)
   local event = kind.event_shape
   if type(event) == "function" then
     event = event(values)
-  elseif not event and kind.event_ndim > 0 then
+  elseif not event then
     for _, p in ipairs(kind.parameters) do
       local shape = values[p.name]:shape()
       event = event or p.axes == kind.event_ndim and table.move(shape, #shape - p.axes + 1, #shape, 1, {}) or nil
