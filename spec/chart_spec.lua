@@ -152,6 +152,7 @@ describe("pictures of forecasts", function()
     for k, thin in pairs { [4] = "2 dashtype 1 ", [5] = "0.8 dashtype 1 ", [7] = "1.2 dashtype 2 " } do
       assert(p.marks[k].style:find("linewidth " .. thin, 1, true), k)
     end
+    assert(p.marks[6].style:find("pointsize 0.35 ", 1, true))
     local bare = plot.fan_chart { mean = { 1, 2, 3 }, variance = { 1, 1, 1 }, observations = { 5, 0 / 0 }, start = 1 }
     assert.same({ false, "auto" }, { bare.title or false, bare.legend })
     assert.same({ "1 5", "2 NaN" }, bare.marks[5].data) -- at the first of x
