@@ -159,6 +159,13 @@ describe("pictures of forecasts", function()
     assert.equal("median", bare.marks[4].label)
     assert.equal("1 5", bare.marks[7].data[2]) -- the highest is what was seen
     assert.near(1 - 1.959963984540054, tonumber(bare.marks[7].data[1]:match "%S+$"), 1e-8)
+    for seen, ends in pairs { [200] = { "1 25", "1 200" }, [-5] = { "1 -5", "1 75" } } do
+      local single = plot.fan_chart { draws = pn.arange(0, 101):unsqueeze(2), levels = { 0.5 }, start = 1,
+        observations = { seen } }
+      assert.same(ends, single.marks[5].data)
+    end
+    assert.equal(9, #plot.fan_chart({ mean = { 1 }, variance = { 1 }, levels = { 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5,
+      0.5 } }).marks) -- as often as it is said
     local line = plot.fan_chart { mean = { 1, 2 }, variance = { 1, 1 }, observations = { 5, 6 } }
     assert.equal(6, #line.marks) -- as many as there are steps, and no start
   end)
@@ -169,6 +176,8 @@ describe("pictures of forecasts", function()
       variance = { 1 } })
     refuses("fan_chart: draws must have shape [S, T], got [0, 2]", plot.fan_chart, { draws = pn.ones { 0, 2 } })
     refuses("fan_chart: draws must have shape [S, T], got [1, 1, 1]", plot.fan_chart, { draws = pn.ones { 1, 1, 1 } })
+    refuses("fan_chart: mean must be a tensor or a list of numbers, got 3", plot.fan_chart, { mean = 3, variance = 3 })
+    refuses("fan_chart: draws must be a tensor or a list of numbers, got 3", plot.fan_chart, { draws = 3 })
     refuses("fan_chart: mean must have shape [T], got [1, 1]", plot.fan_chart, { mean = { { 1 } }, variance = { 1 } })
     refuses("fan_chart: x must have shape [1], got [2]", plot.fan_chart, { draws = { { 1 } }, x = { 1, 2 } })
     refuses("fan_chart: observed_at must have shape [2], got [1]", plot.fan_chart, { draws = { { 1 } },
@@ -266,6 +275,14 @@ describe("pictures of predictions", function()
     local sure = plot.reliability { { confidence = 0.9, accuracy = 0.8, count = 96, low = 0.01, high = 0.9 } }
     assert.near(0.92, sure.x_range[2], 1e-12)
     assert.equal(0, sure.x_range[1]) -- a fiftieth below 0.01 is cut off at 0
+    for _, bin in ipairs { { confidence = 0.9, accuracy = 0.5, count = 96 }, { confidence = 0.5, accuracy = 0.9,
+      count = 96 } } do -- of 100 and two more hits: standard errors by 0.5 and 0.884
+      local share = (96 * bin.accuracy + 2) / 100
+      local least = math.min(share - 0.2 * math.sqrt(share * (1 - share)), bin.confidence - 0.02)
+      local drawn = plot.reliability { bin }
+      assert.near(least - 0.02, drawn.y_range[1], 1e-12)
+      assert.same({ ("%s %s"):format(bin.confidence, bin.accuracy) }, drawn.marks[3].data)
+    end
     refuses("plot.reliability: bins must be what metrics.reliability gives, with data", plot.reliability, {})
     refuses("plot.reliability: bins must be a table, got 3", plot.reliability, 3)
     refuses("plot.reliability: bins must be a table, got 'x'", plot.reliability, { "x" })
