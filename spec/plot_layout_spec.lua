@@ -422,6 +422,7 @@ describe("a figure", function()
     end
     refuses("plot.script: kind must be 'svg', 'png' or 'pdf', got 'gif'", size_of, panel(), nil, "gif")
     refuses("plot.save: path must be a string, got a number", plot.save, 3, panel())
+    refuses("plot.script: target must be a string, got 3", plot.script, 3, "svg", panel())
     refuses("plot.save: path must end in .svg, .png or .pdf, got 'a.gif'", plot.save, "a.gif", panel())
     refuses("plot.save: path must end in .svg, .png or .pdf, got 'svg'", plot.save, "svg", panel())
     refuses("plot.save: path must not contain control characters", plot.save, "a\n.svg", panel())
@@ -452,7 +453,7 @@ describe("a figure", function()
     local kept = {}
     for name, g in pairs(functions) do kept[name], gnuplot[name] = gnuplot[name], g end
     local results = table.pack(pcall(f))
-    for name, g in pairs(kept) do gnuplot[name] = g end
+    for name in pairs(functions) do gnuplot[name] = kept[name] end
     assert(results[1], results[2])
     return table.unpack(results, 2, results.n)
   end
@@ -474,8 +475,15 @@ describe("a figure", function()
       assert.same({ n = 3, nil, "it says why", "state" },
         table.pack(with({ run = function() return nil, "it says why", "state" end }, f)))
     end
-    assert.same({ n = 3, nil, "plot.save: gnuplot wrote nothing", "state" },
-      table.pack(with({ run = function() return "" end }, function() return plot.save(file, panel()) end)))
+    local tmpname, given = os.tmpname, nil
+    rawset(os, "tmpname", function()
+      given = tmpname()
+      return given
+    end)
+    local results = table.pack(with({ run = function() return "" end }, function() return plot.save(file, panel()) end))
+    rawset(os, "tmpname", tmpname)
+    assert.same({ n = 3, nil, "plot.save: gnuplot wrote nothing", "state" }, results)
+    assert.is_nil((io.open(given))) -- only the name was wanted
     assert.equal(path .. "\n", there())
     os.execute("mkdir '" .. file .. "'")
     local ok, message, code = with({ run = function() return "" end, exists = function() return true end },
@@ -496,10 +504,11 @@ describe("a figure", function()
 
   -- What plot.show, freshly loaded, hands gnuplot and writes, on a terminal so wide that answers so.
   local function shown(content, o, width, answer, said)
-    local core, path = require "penumbra.core", os.tmpname()
+    local core, text = require "penumbra.core", ""
     local terminal, ask, module, stdout = core.terminal, core.terminal_answer, package.loaded["penumbra.plot"], io.stdout
-    local file <close> = assert(io.open(path, "w+"))
-    local asked, scripts = 0, {}
+    local asked, scripts, flushed = 0, {}, 0
+    local file = { write = function(_, ...) text = text .. table.concat { ... } end,
+      flush = function() flushed = flushed + 1 end }
     core.terminal, core.terminal_answer = function() return width end, function()
       asked = asked + 1
       return answer
@@ -517,9 +526,8 @@ describe("a figure", function()
     rawset(io, "stdout", stdout)
     core.terminal, core.terminal_answer, package.loaded["penumbra.plot"] = terminal, ask, module
     assert(ok, result)
-    file:seek "set"
-    os.remove(path)
-    return scripts, file:read "a", asked
+    assert.equal(2, flushed)
+    return scripts, text, asked
   end
 
   it("is shown in colours where the terminal says that it has sixels, which it is asked once", function()
@@ -538,18 +546,37 @@ describe("a figure", function()
     assert.matches("sixelgd truecolor noenhanced size 440,690 ", scripts[1])
   end)
 
+  it("is handed to who shows pictures in place of the terminal, unless letters or sixels are asked for", function()
+    local given, content = { title = "T", kind = "auto" }, panel()
+    local seen = {}
+    local function viewer(...)
+      seen[#seen + 1] = { ... }
+      return nil, "no", "state"
+    end
+    assert.same({ n = 3, nil, "no", "state" }, table.pack(with({ viewer = viewer }, function()
+      return plot.show(content, given)
+    end)))
+    assert.same({ { content, { title = "T" } } }, seen)
+    assert.equal(content, seen[1][1])
+    for _, kind in ipairs { "text", "sixel" } do
+      assert.equal("drawn", select(2, with({ viewer = viewer, run = function() return nil, "drawn", "state" end },
+        function() return plot.show(content, { kind = kind }) end)))
+    end
+    assert.equal(1, #seen)
+  end)
+
   it("is as wide as the terminal in letters, from 40 to 160, and a quarter as high, from 16 to 30", function()
     for width, want in pairs { [30] = "40,16", [41] = "40,16", [69] = "68,17", [80] = "79,19", [101] = "100,25",
       [125] = "124,30", [161] = "160,30", [400] = "160,30" } do
       assert.matches("set terminal dumb noenhanced size " .. want .. "\n", (shown(panel(), { kind = "text" }, width)[1]))
     end
     assert.matches("size 79,19\n", (shown(panel(), { kind = "text" }))[1])
-    local function upright(length) -- names in 79 - 8 letters, two beside each
+    local function upright(count, length) -- names in 79 - 8 letters, two beside each
       local names = {}
-      for k = 1, 5 do names[k] = ("n"):rep(length) end
+      for k = 1, count do names[k] = ("n"):rep(length) end
       return shown(panel { x_names = names }, { kind = "text" })[1]:find("rotate by 90", 1, true) ~= nil
     end
-    assert.same({ false, true }, { upright(12), upright(13) })
+    assert.same({ false, true, false, true }, { upright(5, 12), upright(5, 13), upright(1, 69), upright(1, 70) })
   end)
 
   it("has its title once in letters, and no blank lines above it", function()
@@ -563,5 +590,7 @@ describe("a figure", function()
     local above = (" "):rep(39) .. "T\n\na\n\nb\n"
     assert.same({ "p", above, 1 }, { title_of(panel { title = "p" }, { kind = "text", title = "T" }) })
     assert.same({ false, above, 1 }, { title_of({ panel(), panel() }, { kind = "text", title = "T" }) })
+    local long = ("T"):rep(90) -- longer than the line
+    assert.same({ "p", long .. "\n\na\n\nb\n", 1 }, { title_of(panel { title = "p" }, { kind = "text", title = long }) })
   end)
 end)
