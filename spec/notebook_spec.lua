@@ -44,7 +44,10 @@ describe("a notebook", function()
     local info = fresh().info
     assert.same({ "ok", "5.3", "penumbra", "lua", ".lua" }, { info.status, info.protocol_version, info.implementation,
       info.language_info.name, info.language_info.file_extension })
-    assert.matches("^Penumbra .*, Lua 5", info.banner)
+    assert.equal(("Penumbra %s, %s, %s"):format(pn.version, _VERSION, (require("penumbra.core").blas())), info.banner)
+    assert.same({ pn.version, false, {}, "lua", "lua", "text/x-lua", _VERSION:match "[%d.]+$" }, {
+      info.implementation_version, info.debugger, info.help_links, info.language_info.pygments_lexer,
+      info.language_info.codemirror_mode, info.language_info.mimetype, info.language_info.version })
   end)
 
   it("tells an interruption from an error, whatever came of the cell", function()
@@ -127,10 +130,61 @@ describe("a notebook", function()
     local shown = of(published, "display_data")
     if #shown == 0 then return pending "no gnuplot" end
     assert.matches("<svg", shown[1].data["image/svg+xml"])
+    assert.same({ {}, {} }, { shown[1].metadata, shown[1].transient })
+    run(n, "pn.dist.normal(0, 1):plot()") -- shown as well
+    assert.equal(2, #of(published, "display_data"))
+    run(n, "pn.plot.show(pn.plot.line(nil, {1, 2})), 5") -- of several values none is hidden
+    assert.equal("true  5", table.remove(of(published, "execute_result")).data["text/plain"])
+    published[#published] = nil
     assert.equal("a picture", shown[1].data["text/plain"])
     assert.equal(0, #of(published, "execute_result"))
     run(n, "true")
     assert.equal(1, #of(published, "execute_result")) -- true by itself is a result
+  end)
+
+  it("begins each cell anew, whatever was begun before it", function()
+    local n = fresh()
+    n.session:feed "for i = 1, 2 do"
+    assert.equal("ok", run(n, "x = 1").status)
+    assert.equal("error", run(n, "for i = 1, 2 do").status)
+    assert.is_false(n.session:unfinished())
+    n.kernel.call = function() return false, false, "out of room" end -- the call itself has failed
+    local reply = run(n, "x")
+    assert.same({ "Error", "out of room" }, { reply.ename, reply.evalue })
+  end)
+
+  it("shows all values of a cell of several as text, and hides any that end in a semicolon", function()
+    local n, published = fresh()
+    run(n, "pn.ones{2}, 3")
+    assert.same({ execution_count = 1, metadata = {}, data = { ["text/plain"] = "[1 1]\nfloat64 [2]\n3" } },
+      of(published, "execute_result")[1])
+    for _, code in ipairs { "pn.ones{2};", "pn.ones{2}, 3; ", "x = 1;" } do run(n, code) end
+    assert.equal(1, #of(published, "execute_result"))
+    run(n, "pn.ones{2}")
+    assert.matches("<table>", of(published, "execute_result")[2].data["text/html"])
+  end)
+
+  it("takes what is no text for none, and what is no number of letters for the end", function()
+    local n = fresh()
+    assert.equal("ok", run(n, 7).status)
+    assert.same({ "complete" }, { n:answer("is_complete_request", {}).status })
+    run(n, "longish = 2")
+    for _, at in ipairs { 5.5, "x", 99 } do
+      assert.same({ "longish" }, n:answer("complete_request", { code = "longi", cursor_pos = at }).matches)
+    end
+    local got = n:answer("complete_request", { code = "\xff = longi" }) -- letters that cannot be counted are bytes
+    assert.same({ { "longish" }, 4, 9 }, { got.matches, got.cursor_start, got.cursor_end })
+    got = n:answer("complete_request", { code = "longi", cursor_pos = -1 })
+    assert.same({ 0, 0 }, { got.cursor_start, got.cursor_end })
+    assert.same({ status = "ok", matches = {}, cursor_start = 7, cursor_end = 7, metadata = {} }, -- to be looked at
+      n:answer("complete_request", { code = "pn.exp(", cursor_pos = 7 }))
+    assert.is_false(n:answer("inspect_request", { code = "", cursor_pos = 0 }).found)
+    assert.is_true(n:answer("inspect_request", { code = "pn.exp{", cursor_pos = 7 }).found)
+    assert.is_false(n:answer("inspect_request", { code = "pn.exp(1)(", cursor_pos = 10 }).found)
+    assert.same({ status = "ok", execution_count = 3, payload = {}, user_expressions = {} },
+      run(n, "", { user_expressions = 3 }))
+    assert.same({ "ok", "7" }, { run(n, "x = 7").status, n:answer("execute_request", { code = "", user_expressions = {
+      a = "x" } }).user_expressions.a.data["text/plain"] })
   end)
 
   it("knows whether code is whole, and how far the next line is indented", function()
@@ -198,6 +252,18 @@ describe("a notebook", function()
     assert.same({ "return 3", outputs[3][3][2] }, outputs[3][3])
     assert.matches("3", outputs[3][3][2])
     assert.equal(NULL, outputs[1][3][2])
+    run(n, "error 'no'")
+    run(n, "7")
+    local tail = n:answer("history_request", { output = true, n = 2 }).history
+    assert.same({ { "error 'no'", NULL }, { "7", "7" } }, { tail[1][3], tail[2][3] })
+    assert.equal(0, #codes { n = -1 })
+    assert.equal(7, #codes { n = 99 })
+    assert.equal(7, #codes { hist_access_type = "range", session = 1 })
+    assert.same({ "11 a = 1" }, codes { hist_access_type = "range", stop = 2 })
+    assert.same({ "16 error 'no'", "17 7" }, codes { hist_access_type = "range", start = 6 })
+    run(n, "s = '(%w+)^$[x]?'")
+    assert.same({ "18 s = '(%w+)^$[x]?'" }, codes { hist_access_type = "search", pattern = "s = '(%w+)^$[x]?'" })
+    assert.same({ "18 s = '(%w+)^$[x]?'" }, codes { hist_access_type = "search", n = 1 })
     for i = 1, 12 do run(n, "x = " .. i) end
     assert.equal(10, #codes {}) -- unless said otherwise
   end)

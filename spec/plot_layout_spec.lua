@@ -386,6 +386,7 @@ describe("lines of equal height", function()
 end)
 
 describe("a figure", function()
+  local gnuplot = require "penumbra.plot.gnuplot"
   local refuses = require("spec.helper").refuses
   local function panel(o)
     o = o or {}
@@ -421,13 +422,175 @@ describe("a figure", function()
     end
     refuses("plot.script: kind must be 'svg', 'png' or 'pdf', got 'gif'", size_of, panel(), nil, "gif")
     refuses("plot.save: path must be a string, got a number", plot.save, 3, panel())
+    refuses("plot.script: target must be a string, got 3", plot.script, 3, "svg", panel())
     refuses("plot.save: path must end in .svg, .png or .pdf, got 'a.gif'", plot.save, "a.gif", panel())
     refuses("plot.save: path must end in .svg, .png or .pdf, got 'svg'", plot.save, "svg", panel())
     refuses("plot.save: path must not contain control characters", plot.save, "a\n.svg", panel())
     refuses("plot.panel: needs a table of marks", plot.panel, 3)
-    local quote = require("penumbra.plot.gnuplot").quote
+    local quote = gnuplot.quote
     for given, told in pairs { ["/t/a.svg"] = "/t/a.svg", ["|a.svg"] = "./|a.svg", ["a.svg"] = "./a.svg" } do
       assert.matches("set output " .. quote(told), plot.script(given, "svg", panel()), 1, true)
     end
+  end)
+
+  it("is told the same beside its panels or after them, and of marks as of their panel", function()
+    local told = { title = "T", legend = "below", columns = 1, size = { 300, 500 }, aligned = true }
+    local content = { panel(), panel { y_label = "v" } }
+    local want = script(content, told)
+    for name, value in pairs(told) do content[name] = value end
+    assert.equal(want, script(content))
+    local m, fan = plot.line({ 1, 2 }, { 3, 4 }, { label = "a" }), plot.fan({ 1, 2 }, { { 1, 1 }, { 2, 2 }, { 3, 3 } })
+    assert.equal(script(panel { title = "t", legend = "none" }, { size = { 300, 200 } }),
+      script { m, title = "t", legend = "none", size = { 300, 200 } })
+    assert.equal(script { m }, script(m)) -- a mark, and the marks of a fan, by themselves
+    assert.equal(script { fan }, script(fan))
+    assert.equal(script({ m }, { title = "t" }), script(m, { title = "t" }))
+    refuses("plot.save: item 2 must be a plot.panel", script, { panel(), m })
+  end)
+
+  -- Calls f while gnuplot has other functions.
+  local function with(functions, f)
+    local kept = {}
+    for name, g in pairs(functions) do kept[name], gnuplot[name] = gnuplot[name], g end
+    local results = table.pack(pcall(f))
+    for name in pairs(functions) do gnuplot[name] = kept[name] end
+    assert(results[1], results[2])
+    return table.unpack(results, 2, results.n)
+  end
+
+  it("is missing where nobody may draw, and leaves nothing where it could not be drawn", function()
+    local path = os.tmpname()
+    local function there()
+      local pipe = io.popen("ls '" .. path .. "'*")
+      local text = pipe:read "a"
+      pipe:close()
+      return text
+    end
+    local file = path .. ".svg"
+    local function nobody() return false end
+    for name, f in pairs { save = function() return plot.save(file, panel()) end,
+      show = function() return plot.show(panel(), { kind = "text" }) end } do
+      assert.same({ n = 3, nil, ("plot.%s: gnuplot draws, and this host lets scripts start no programs"):format(name),
+        "missing" }, table.pack(with({ may_draw = nobody }, f)))
+      assert.same({ n = 3, nil, "it says why", "state" },
+        table.pack(with({ run = function() return nil, "it says why", "state" end }, f)))
+    end
+    local tmpname, given = os.tmpname, nil
+    rawset(os, "tmpname", function()
+      given = tmpname()
+      return given
+    end)
+    local results = table.pack(with({ run = function() return "" end }, function() return plot.save(file, panel()) end))
+    rawset(os, "tmpname", tmpname)
+    assert.same({ n = 3, nil, "plot.save: gnuplot wrote nothing", "state" }, results)
+    assert.is_nil((io.open(given))) -- only the name was wanted
+    assert.equal(path .. "\n", there())
+    os.execute("mkdir '" .. file .. "'")
+    local ok, message, code = with({ run = function() return "" end, exists = function() return true end },
+      function() return plot.save(file, panel()) end)
+    os.execute("rmdir '" .. file .. "'")
+    assert.same({ false, "io" }, { ok or false, code })
+    assert.matches("irectory", message)
+    assert.equal(path .. "\n", there())
+    os.remove(path)
+    for name, home in pairs { popen = io, tmpname = os } do
+      local kept = home[name]
+      rawset(home, name, nil)
+      local may = gnuplot.may_draw()
+      rawset(home, name, kept)
+      assert(not may and gnuplot.may_draw())
+    end
+  end)
+
+  -- What plot.show, freshly loaded, hands gnuplot and writes, on a terminal so wide that answers so.
+  local function shown(content, o, width, answer, said)
+    local core, text = require "penumbra.core", ""
+    local terminal, ask, module, stdout = core.terminal, core.terminal_answer, package.loaded["penumbra.plot"], io.stdout
+    local asked, scripts, flushed = 0, {}, 0
+    local file = { write = function(_, ...) text = text .. table.concat { ... } end,
+      flush = function() flushed = flushed + 1 end }
+    core.terminal, core.terminal_answer = function() return width end, function()
+      asked = asked + 1
+      return answer
+    end
+    package.loaded["penumbra.plot"] = nil
+    rawset(io, "stdout", file)
+    local ok, result = pcall(with, { run = function(text)
+      scripts[#scripts + 1] = text
+      return said or "letters\n"
+    end }, function()
+      local fresh = require "penumbra.plot"
+      assert(fresh.show(content, o) == true)
+      return fresh.show(content, o)
+    end)
+    rawset(io, "stdout", stdout)
+    core.terminal, core.terminal_answer, package.loaded["penumbra.plot"] = terminal, ask, module
+    assert(ok, result)
+    assert.equal(2, flushed)
+    return scripts, text, asked
+  end
+
+  it("is shown in colours where the terminal says that it has sixels, which it is asked once", function()
+    for answer, sixels in pairs { ["\27[?62;4;6c"] = true, ["\27[?4c"] = true, ["\27[?62;14;40c"] = false,
+      ["4c"] = false, [""] = false } do
+      local scripts, text, asked = shown(panel(), nil, 80, answer)
+      assert.equal(sixels, scripts[1]:find("set terminal sixelgd truecolor noenhanced size 680,430 background '#ffffff'",
+        1, true) ~= nil, answer)
+      assert.same({ 1, sixels and "letters\n\nletters\n\n" or "letters\nletters\n" }, { asked, text })
+    end
+    local scripts, _, asked = shown(panel(), nil, nil, "\27[?4c") -- no terminal
+    assert.same({ true, 0 }, { scripts[1]:find "set terminal dumb" ~= nil, asked })
+    _, _, asked = shown(panel(), { kind = "text" }, 80, "\27[?4c")
+    assert.equal(0, asked)
+    scripts = shown({ panel(), panel() }, { kind = "sixel", columns = 1, title = "T" })
+    assert.matches("sixelgd truecolor noenhanced size 440,690 ", scripts[1])
+  end)
+
+  it("is handed to who shows pictures in place of the terminal, unless letters or sixels are asked for", function()
+    local given, content = { title = "T", kind = "auto" }, panel()
+    local seen = {}
+    local function viewer(...)
+      seen[#seen + 1] = { ... }
+      return nil, "no", "state"
+    end
+    assert.same({ n = 3, nil, "no", "state" }, table.pack(with({ viewer = viewer }, function()
+      return plot.show(content, given)
+    end)))
+    assert.same({ { content, { title = "T" } } }, seen)
+    assert.equal(content, seen[1][1])
+    for _, kind in ipairs { "text", "sixel" } do
+      assert.equal("drawn", select(2, with({ viewer = viewer, run = function() return nil, "drawn", "state" end },
+        function() return plot.show(content, { kind = kind }) end)))
+    end
+    assert.equal(1, #seen)
+  end)
+
+  it("is as wide as the terminal in letters, from 40 to 160, and a quarter as high, from 16 to 30", function()
+    for width, want in pairs { [30] = "40,16", [41] = "40,16", [69] = "68,17", [80] = "79,19", [101] = "100,25",
+      [125] = "124,30", [161] = "160,30", [400] = "160,30" } do
+      assert.matches("set terminal dumb noenhanced size " .. want .. "\n", (shown(panel(), { kind = "text" }, width)[1]))
+    end
+    assert.matches("size 79,19\n", (shown(panel(), { kind = "text" }))[1])
+    local function upright(count, length) -- names in 79 - 8 letters, two beside each
+      local names = {}
+      for k = 1, count do names[k] = ("n"):rep(length) end
+      return shown(panel { x_names = names }, { kind = "text" })[1]:find("rotate by 90", 1, true) ~= nil
+    end
+    assert.same({ false, true, false, true }, { upright(5, 12), upright(5, 13), upright(1, 69), upright(1, 70) })
+  end)
+
+  it("has its title once in letters, and no blank lines above it", function()
+    local function title_of(content, o)
+      local scripts, text = shown(content, o, nil, nil, "\f\n\na  \n\n\n\nb\n")
+      return scripts[1]:match 'set title "(%w*)"' or false, text:sub(1, #text // 2), #scripts // 2
+    end
+    local text = { kind = "text" }
+    assert.same({ false, "a\n\nb\n", 1 }, { title_of(panel(), text) })
+    assert.same({ "T", "a\n\nb\n", 1 }, { title_of(panel(), { kind = "text", title = "T" }) })
+    local above = (" "):rep(39) .. "T\n\na\n\nb\n"
+    assert.same({ "p", above, 1 }, { title_of(panel { title = "p" }, { kind = "text", title = "T" }) })
+    assert.same({ false, above, 1 }, { title_of({ panel(), panel() }, { kind = "text", title = "T" }) })
+    local long = ("T"):rep(90) -- longer than the line
+    assert.same({ "p", long .. "\n\na\n\nb\n", 1 }, { title_of(panel { title = "p" }, { kind = "text", title = long }) })
   end)
 end)

@@ -281,6 +281,96 @@ describe("a progress line by the clock", function()
   end)
 end)
 
+describe("a progress line and what else is written", function()
+  local terminal, stderr = core.terminal, io.stderr
+  after_each(function()
+    core.terminal = terminal
+    rawset(io, "stderr", stderr)
+  end)
+
+  it("is as wide as the terminal, less one, and looks ten times a second there; elsewhere every ten seconds", function()
+    local file <close> = io.tmpfile()
+    for columns, want in pairs { [100] = { true, 99, 0.1 }, [false] = { false, 120, 10 } } do
+      core.terminal = function() return columns or nil end
+      local bar = progress.new { out = file }
+      assert.same(want, { bar.terminal, bar.width, bar.every })
+      assert.same({ false, 120, 10 }, (function()
+        local plain = progress.new { out = paper() } -- no file
+        return { plain.terminal, plain.width, plain.every }
+      end)())
+      bar = progress.new { out = file, width = 20, every = 3 }
+      assert.same({ 20, 3, 0, "" }, { bar.width, bar.every, bar.done, bar.label })
+    end
+    assert.equal(io.stderr, progress.new().out)
+  end)
+
+  it("stands below what is written above it, and is taken away only while it stands", function()
+    for _, on in ipairs { false, true } do
+      local out = paper()
+      local bar = progress.new { out = out, every = 0 }
+      bar.terminal = on
+      bar:print "first"
+      bar:hide()
+      assert.equal("first\n", out.text) -- no line yet
+      bar:step()
+      out.text = ""
+      bar:hide()
+      assert.equal(on and "\r\27[K" or "", out.text)
+      bar:print "second"
+      assert.matches(on and "^\r\27%[K\r\27%[Ksecond\n\r1  [^\n]*\27%[K$" or "^second\n$", out.text)
+      bar:step(1, "a", 1)
+      out.text, out.flushed = "", 0
+      function out:flush() self.flushed = self.flushed + 1 end
+      bar:finish()
+      bar:hide()
+      assert.matches(on and "^\r2  a 1  [^\n]*\27%[K\n$" or "^2  a 1  [^\n]*\n$", out.text)
+      assert.equal(on and 2 or 1, out.flushed)
+      assert.same({ {}, {} }, { bar.names, bar.values }) -- tensors are not kept
+    end
+  end)
+
+  it("makes room for what is said beside it, which else goes to standard error", function()
+    local out, err = paper(), paper()
+    rawset(io, "stderr", err)
+    local bar = progress.new { out = out, every = 0 }
+    bar.terminal = true
+    bar:step()
+    out.text = ""
+    progress.say "note"
+    assert.matches("^\r\27%[Knote\n\r1  ", out.text)
+    bar:finish()
+    out.text = ""
+    progress.say "after"
+    assert.same({ "", "after\n" }, { out.text, err.text })
+    rawset(io, "stderr", nil)
+    progress.say "nowhere"
+    rawset(io, "stderr", err)
+    assert.equal("after\n", err.text)
+  end)
+
+  it("looks twice as seldom below a sixteenth of its time, at each step above a quarter, and writes at its end",
+    function()
+      local now, clock = 0, core.clock
+      core.clock = function() return now end
+      local bar = progress.new { out = paper(), every = 16 }
+      local skips = {}
+      for k, seconds in ipairs { 0.99, 1, 4, 0.5, 4, 4.01, 0.48 } do
+        now, bar.left = now + seconds, 1
+        bar:step()
+        skips[k] = bar.skip
+      end
+      local before = #lines(bar.out.text) -- 14.98 seconds
+      now, bar.left = 15.99, 1
+      bar:step()
+      local sooner = #lines(bar.out.text)
+      now, bar.left = 16, 1
+      bar:step()
+      core.clock = clock
+      assert.same({ 2, 2, 2, 4, 4, 1, 2 }, skips)
+      assert.same({ 0, 0, 1 }, { before, sooner, #lines(bar.out.text) })
+    end)
+end)
+
 describe("progress.asked", function()
   it("follows the option, and where it is absent the prompt", function()
     local out = paper()

@@ -53,6 +53,26 @@ describe("a session", function()
     assert.same({ "ok", "5" }, { feed(s, "x") })
   end)
 
+  it("does not tell that a picture was shown", function()
+    local gnuplot = require "penumbra.plot.gnuplot"
+    local viewer, seen = gnuplot.viewer, 0
+    function gnuplot.viewer()
+      seen = seen + 1
+      return true
+    end
+    local s = fresh()
+    feed(s, "line = pn.plot.line(nil, {1, 2})")
+    local said = {}
+    for k, code in ipairs { "pn.plot.show(line)", "pn.dist.normal(0, 1):plot()", "pn.plot.show{line}, 3",
+      "pn.plot.show{line} and 7", "true" } do
+      said[k] = select(2, feed(s, code))
+    end
+    gnuplot.viewer = viewer
+    assert.same({ "", "", "true  3", "7", "true" }, said)
+    assert.equal(4, seen)
+    assert.same({ "ok", "true  7  true  3" }, { feed(s, "_1, _2, _3, _4") })
+  end)
+
   it("shows tensors as the core prints them", function()
     local s = fresh()
     local _, text = feed(s, "pn.tensor{{1, 2}, {3, 4}}")

@@ -464,7 +464,7 @@ function data.holdout(x, index)
   local list, n, single = read_rows("holdout", x)
   local held, rest = {}, {}
   if type(index) == "table" then
-    index = integers(index)
+    index = core.tensor(index, {dtype = "float64"}) -- as a fraction would be seen in
   elseif not core.is_tensor(index) then
     core.error("holdout: index must be a list or a tensor of row numbers, got " .. type(index))
   end

@@ -36,7 +36,6 @@ local function offer(self, env)
   gnuplot.viewer = function(content, opt)
     local svg, message, code = rich.picture(content, opt)
     if not svg then return nil, message, code end
-    self.pictured = true
     display(self, nil, { ["image/svg+xml"] = svg, ["text/plain"] = "a picture" })
     return true
   end
@@ -62,7 +61,6 @@ end
 local function run(self, code, label)
   local session = self.session
   session:reset()
-  self.pictured = false
   local interrupted, ok, kind, text = self.kernel.call(session.feed, session, code, label)
   self.interrupted = interrupted
   if not ok then return "error", tostring(kind) end
@@ -76,8 +74,7 @@ end
 local function result_of(self, code, text)
   local values = self.session.values
   local one = values and values.n == 1
-  local shown = self.pictured and one and values[1] == true -- what pn.plot.show returns
-  if text == "" or shown or values and code:find ";%s*$" then return nil end
+  if text == "" or values and code:find ";%s*$" then return nil end
   if one then return rich.bundle(values[1], text) end
   return { ["text/plain"] = text }
 end

@@ -56,7 +56,9 @@ end
 
 -- Panels and figure options of what the user gave to `where`.
 local function read_figure(where, content, opt)
-  if getmetatable(content) == panel_kind then content = { content } end
+  local kind = getmetatable(content)
+  local one = kind == panel_kind or kind == panel.mark_kind or type(content) == "table" and content.fan
+  if one then content = { content } end
   if type(content) ~= "table" then core.error(where .. ": needs a panel or a list of panels") end
   local many = getmetatable(content[1]) == panel_kind
   local given, own = {}, {}
@@ -108,7 +110,7 @@ function plot.script(target, kind, content, opt)
 end
 
 --- Draws `content` into the file `path`, whose name ends in .svg, .png or .pdf. content: a panel (a table of
---- marks with labels, see `plot.panel`), or a list of panels. Options, there or in `opt`: size {width,
+--- marks with labels, see `plot.panel`), a list of panels, or a mark alone. Options, there or in `opt`: size {width,
 --- height} in points, title, columns (of panels), legend ("below": one for all panels), aligned (true: the axes of all
 --- panels are equally large, for panels without numbers at inner axes). The file appears whole or not at all. Returns
 --- the path, or nil, message, code: "missing" without gnuplot or where a host lets scripts start no programs, "io" if
@@ -198,6 +200,7 @@ end
 --- panel:show(). Options: columns of panels, title, kind ("text" or "sixel" to choose). Returns true, or nil, message,
 --- code: "missing" without gnuplot or where a host lets scripts start no programs.
 function plot.show(content, opt)
+  gnuplot.pictured = true
   local given = {}
   local chosen = options.check("plot.show", opt, show_options)
   for key, value in pairs(opt or {}) do given[key] = key ~= "kind" and value or nil end

@@ -5,6 +5,7 @@
 local core = require "penumbra.core"
 local doubts = require "penumbra.shell.doubts"
 local ending = require "penumbra.shell.ending"
+local gnuplot = require "penumbra.plot.gnuplot"
 local options = require "penumbra.options"
 local pn = require "penumbra"
 local pretty = require "penumbra.shell.pretty"
@@ -290,11 +291,13 @@ function session:feed(line, label)
   self.next_line = self.next_line + #self.lines
   self.lines = {}
   if not chunk then return "error", syntax_error(self, message) end
+  gnuplot.pictured = false
   local values = table.pack(xpcall(chunk, on_error))
   if not values[1] then return "error", explain(self, located(self, trim(tostring(values[2])))) end
   note_locals(self, code)
   values = table.pack(table.unpack(values, 2, values.n))
-  if values.n == 0 then return "ok", doubt(self, code, "") end
+  local pictured = gnuplot.pictured and values.n == 1 and values[1] == true -- what pn.plot.show returns
+  if values.n == 0 or pictured then return "ok", doubt(self, code, "") end
   keep(self, values)
   self.values = values
   local absent = values.n == 1 and values[1] == nil and no_such_name(self, code)

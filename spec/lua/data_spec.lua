@@ -237,6 +237,18 @@ describe("files", function()
     assert.is_true(pn.save(path, {a = w, ["a.b"] = w}))
     same(w, pn.load(path)["a.b"])
     fails("is a tensor and a table", "format", pn.load(path, {nested = true})) -- as a file of others
+    for k = 1, 16 do -- in either order of the table that holds them
+      assert.is_true(pn.save(path, {["n" .. k] = w, ["n" .. k .. ".b.c"] = w}))
+      fails("load: 'n" .. k .. "[.bc]*' is a tensor and a table", "format", pn.load(path, {nested = true}))
+    end
+    local shared = {w}
+    assert.is_true(data.save_npz(path, {a = shared, b = shared})) -- twice, and not within itself
+    assert.same({"a.1", "b.1"}, select(2, data.npz(path)))
+    shared.me = {shared}
+    raises("save_npz: table 'a.me.1' contains itself", data.save_npz, path, {a = shared})
+    raises("save_npz: names must be strings or whole numbers, got 0.5", data.save_npz, path, {[0.5] = w})
+    raises("save: metadata must be a table of strings, got number", pn.save, path, {}, 3)
+    raises("save: metadata must be a table of strings, got string under '1'", pn.save, path, {}, {"note"})
   end)
 
   it("keep a network, ready to load", function()
@@ -332,6 +344,48 @@ describe("rows", function()
     assert.is_nil(data.batches(pn.zeros{0, 3}, {batch_size = 2})())
     raises("option 'batch_size' is required", data.batches, x, {})
     raises("batch_size must be a whole number from 1", data.batches, x, {batch_size = 0})
+  end)
+
+  it("are refused by what is wrong with them", function()
+    raises("split: data must be a tensor or a list of tensors, got an empty list", data.split, {}, 0.5)
+    raises("batches: data must be a tensor or a list of tensors, got number", data.batches, 3, {batch_size = 1})
+    raises("holdout: data%[2%] must be a tensor, got string", data.holdout, {x, "y"}, {0})
+    raises("split: data%[1%] must have rows, got a tensor without axes", data.split, {pn.tensor(1)}, 0.5)
+    raises("split: fractions must be a number or a list of numbers, got table", data.split, x, {})
+    raises("split: fractions must be a number or a list of numbers, got string", data.split, x, "half")
+    raises("split: fractions must lie in 0 to 1, got 1.5", data.split, x, 1.5)
+    raises("split: fractions must lie in 0 to 1, got half", data.split, x, {0.5, "half"})
+    raises("split: fractions must add up to at most 1, got 1.1", data.split, x, {0.6, 0.5})
+    raises("row numbers must lie in 0 to 9, got 0.5", data.holdout, x, {0.5})
+    raises("row numbers must lie in 0 to 9, got 0.5", data.holdout, x, pn.tensor{0.5})
+    raises("holdout: index must be a list or a tensor of row numbers, got nil", data.holdout, x)
+    raises("apply: x must be a tensor, got 'x'", data.standardise(x).apply, data.standardise(x), "x")
+    raises("invert: z must be a tensor, got nil", data.standardise(x).invert, data.standardise(x))
+    raises("standardise: x must be a tensor with rows", data.standardise, pn.zeros{0, 2})
+    raises("standardise: x must be a tensor with rows", data.standardise, 3)
+    raises("csv: levels is only used with kinds", data.csv, "x", {levels = {}})
+    raises("csv: date is only used with kinds", data.csv, "x", {date = "%Y"})
+    raises("csv: rows%[1%] must be a whole number from 1 on, got 0", data.csv, "x", {rows = {0}})
+    raises("csv: rows%[2%] must be a whole number from 3 on, got 2", data.csv, "x", {rows = {3, 2}})
+  end)
+
+  it("are split to the last one, and counted from 0 in index tensors of any type and shape", function()
+    local a, b, c = data.split(y, {0.3, 0.3, 0.4}, {shuffle = false}) -- the sums round to 3, 6 and 10
+    assert.same({{0, 1, 2}, {3, 4, 5}, {6, 7, 8, 9}}, {a:totable(), b:totable(), c:totable()})
+    local p, q = data.split(y, 0.25, {shuffle = false}) -- 2.5 becomes 3
+    assert.same({3, 7}, {p:size(1), q:size(1)})
+    local some = data.split(y, {0.25}, {shuffle = false})
+    assert.equal(3, some:size(1))
+    local rest, held = data.holdout(y, pn.tensor{{9, 0}, {4, 4}})
+    assert.same({{1, 2, 3, 5, 6, 7, 8}, {9, 0, 4, 4}}, {rest:totable(), held:totable()})
+    local sizes = {}
+    for t in data.batches(y, {batch_size = 5, drop_last = true}) do sizes[#sizes + 1] = t:size(1) end
+    for t in data.batches(y, {batch_size = 11}) do sizes[#sizes + 1] = t:size(1) end
+    for t in data.batches(y, {batch_size = 11, drop_last = true}) do sizes[#sizes + 1] = t:size(1) end
+    assert.same({5, 5, 10}, sizes)
+    local s = data.standardise(x)
+    assert.equal("scaler of 2 columns", tostring(s))
+    assert.same({{-1, -1}, {1, 1}}, {((s(3) - s(3)) - 1):totable(), s:invert((1 - s.mean) / s.scale):totable()})
   end)
 
   it("are standardised by their own statistics", function()

@@ -166,7 +166,11 @@ local function column(trace, name, o)
     core.error(("filter_trace: trace must be what s:trace() gives, a table of tensors [T, B...]: %s is a %s"):format(
       name, type(t)))
   end
-  t = t:detach():to("float64"):reshape { t:size(1), -1 }
+  local steps = t:size(1)
+  if steps == 0 then
+    core.error "filter_trace: trace must have at least one step"
+  end
+  t = t:detach():to("float64"):reshape { steps, t:numel() // steps }
   if o.filter > t:size(2) then
     core.error(("filter_trace: filter must be one of %d, got %d"):format(t:size(2), o.filter))
   end
@@ -199,9 +203,6 @@ function chart.filter_trace(trace, given)
   o.filter = options.whole(where, "filter", o.filter, 1)
   local size = column(trace, "effective_sample_size", o)
   local steps = size:size(1)
-  if steps == 0 then
-    core.error(where .. ": trace must have at least one step")
-  end
   local x = o.x ~= nil and vector(where, "x", o.x, steps) or core.arange(1, steps + 1, { dtype = "float64" })
   local marks = { plot.line(x, size, { colour = BLUE, width = 1.3 }) }
   local at, value = where_one(x, size, column(trace, "resampled", o))

@@ -344,6 +344,9 @@ end
 --- Who shows pictures in place of the terminal: viewer(content, opt) as plot.show has them, or nil.
 gnuplot.viewer = nil
 
+--- Has plot.show been called since this was false? A prompt then need not tell that it returned true.
+gnuplot.pictured = false
+
 --- Is there somebody to draw? Inside a host that lets scripts start no programs there is nobody.
 function gnuplot.may_draw() return io and io.popen and os and os.tmpname end
 

@@ -83,6 +83,8 @@ function mark:__tostring()
   return ("a mark of %d points, for pn.plot.panel{mark, title = ...} or pn.plot.show{mark}"):format(#self.data)
 end
 
+plot.mark_kind = mark -- for those that take marks
+
 local function new_mark(fields) return setmetatable(fields, mark) end
 
 local function style_options(where, opt, more)
