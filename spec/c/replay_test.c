@@ -198,6 +198,70 @@ static void refusals(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
+/* x [3] -> 2 x^2 backwards, or of its first m; what a plan is that maps no rows. */
+enum { BACKWARDS, FIRST_TWO, FROM_FLOAT32, TO_FLOAT32, OF_TWO, TWO_RESULTS };
+
+static pn_plan *plan_of(pn_context *c, int kind) {
+  pn_tensor *x = pn_full(c, kind == FROM_FLOAT32 ? PN_FLOAT32 : PN_FLOAT64, SHAPE(3), 1), *in[2], *out[2];
+  if (pn_capture_begin(c, kind == OF_TWO ? 2 : 1, (pn_tensor *[]){x, x}, in)) return NULL;
+  pn_tensor *y = pn_mul(c, pn_add(c, in[0], in[0]), in[0]);
+  out[0] = out[1] = kind == FIRST_TWO ? pn_slice(c, y, 0, 0, 2, 1) : pn_flip(c, y, 0);
+  if (kind == TO_FLOAT32) out[0] = pn_cast(c, y, PN_FLOAT32);
+  if (kind == FROM_FLOAT32) out[0] = pn_cast(c, y, PN_FLOAT64);
+  return pn_capture_end(c, kind == TWO_RESULTS ? 2 : 1, out);
+}
+
+/* Rows of any number and layout, whether a plan's result runs on in memory or is a view; no row keeps anything. */
+static void mapped(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  for (int kind = BACKWARDS; kind <= FIRST_TWO; kind++)
+    for (int64_t rows = 0; rows < 4; rows++)
+      for (int turned = 0; turned < 2; turned++) {
+        size_t inner = pn_scope_open(c);
+        int64_t n = 3, m = kind == BACKWARDS ? 3 : 2;
+        double v[] = {1, -2, 3, 0.5, 7, -1, 4, 5, 6};
+        pn_plan *plan = plan_of(c, kind);
+        pn_tensor *x = pn_from_data(c, PN_FLOAT64, SHAPE(rows, n), v);
+        if (turned) x = pn_transpose(c, pn_contiguous(c, pn_transpose(c, x, 0, 1)), 0, 1);
+        long before = (long)pn_context_objects(c);
+        pn_tensor *y = pn_plan_map(c, plan, x);
+        CHECK_INT(pn_context_objects(c), before + 1);
+        CHECK(y && pn_tensor_ndim(y) == 2 && pn_tensor_shape(y)[0] == rows && pn_tensor_shape(y)[1] == m);
+        for (int64_t i = 0; y && i < rows * m; i++) {
+          double at = v[i / m * n + (kind == BACKWARDS ? n - 1 - i % m : i % m)];
+          CHECK_NEAR(((const double *)pni_data(y))[i], 2 * at * at, 0);
+        }
+        pn_context_cancel(c);
+        CHECK((pn_plan_map(c, plan, x) == NULL) == (rows > 0));
+        if (rows) CHECK_FAIL(c, PN_CANCELLED, "");
+        pn_context_uncancel(c);
+        pn_plan_unref(plan);
+        pn_scope_close(c, inner);
+      }
+  pn_tensor *rows = pn_full(c, PN_FLOAT64, SHAPE(2, 3), 1);
+  for (int kind = FROM_FLOAT32; kind <= TWO_RESULTS; kind++) {
+    pn_plan *plan = plan_of(c, kind);
+    CHECK(plan && !pn_plan_map(c, plan, rows));
+    CHECK_FAIL(c, PN_SHAPE, "a plan of one input and one result, all float64, got [2, 3]");
+    pn_plan_unref(plan);
+  }
+  pn_plan *plan = plan_of(c, BACKWARDS);
+  pn_tensor *wrong[] = {pn_cast(c, rows, PN_FLOAT32), pn_full(c, PN_FLOAT64, SHAPE(3), 1),
+                        pn_full(c, PN_FLOAT64, SHAPE(2, 4), 1), pn_full(c, PN_FLOAT64, SHAPE(1, 2, 3), 1)};
+  for (int k = 0; k < 4; k++) {
+    CHECK(!pn_plan_map(c, plan, wrong[k]));
+    CHECK_FAIL(c, PN_SHAPE, "plan_map: needs rows [.., 3] and a plan of one input and one result");
+  }
+  pn_tensor *out = NULL, *none = NULL;
+  CHECK_STATUS(c, pn_plan_run(c, plan, 1, &none, &out), PN_STATE);
+  CHECK_FAIL(c, PN_STATE, "plan: input 1 must be a tensor, got NULL");
+  pn_plan_unref(plan);
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
 /* ---- random sources: replays draw from the parameters as they are, and where an eager call would ---- */
 
 static double poisson(uint64_t key, uint64_t position, const double *x) {
@@ -597,6 +661,7 @@ int main(void) {
   wide_rows(c);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
+  mapped();
   spoiled();
   threads();
   closing();

@@ -340,6 +340,60 @@ static void altered(void) {
   pn_context_close(c);
 }
 
+/* dy = (a log y) / k dt + dW with k of each path: y + w + a log y h / k, and its pullback. */
+static plans of_rows(pn_context *c, int64_t rows) {
+  plans p = {NULL, NULL};
+  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(rows, 1), 1),
+            *a = pn_full(c, PN_FLOAT64, SHAPE(1), 1), *in[7];
+  if (pn_capture_begin(c, 6, (pn_tensor *[]){t, t, y, y, a, y}, in)) return p;
+  pn_tensor *slope = pn_div(c, pn_mul(c, pn_log(c, in[3]), in[1]), in[5]);
+  pn_tensor *next = pn_add(c, pn_add(c, in[3], in[2]), pn_mul(c, slope, in[4]));
+  if (!(p.step = pn_capture_end(c, 1, &next))) return p;
+  if (pn_capture_begin(c, 7, (pn_tensor *[]){t, t, y, y, a, y, y}, in)) return p;
+  slope = pn_div(c, pn_mul(c, pn_log(c, in[3]), in[1]), in[5]);
+  pn_tensor *of_y = pn_div(c, pn_mul(c, in[4], in[1]), pn_mul(c, in[3], in[5])), *v = in[6];
+  pn_tensor *of_k = pn_neg(c, pn_div(c, pn_mul(c, pn_mul(c, v, slope), in[4]), in[5]));
+  pn_tensor *back[] = {pn_add(c, v, pn_mul(c, v, of_y)),
+                       pn_reshape(c, pn_sum(c, pn_mul(c, v, slope), PN_ALL, 0), SHAPE(1)), of_k};
+  p.pullback = pn_capture_end(c, 3, back);
+  return p;
+}
+
+/* Chunks that are not full, with zeros where a path would be: they take nothing and give nothing, whatever is not a
+ * number there. 6 paths one by one are the oracle. */
+static void padded(void) {
+  enum { N = 6, NUMBERS = 4 * N + 1 + 2 * N };
+  static double got[NUMBERS], want[NUMBERS];
+  static const int64_t rows[] = {1, 4, 5, 6};
+  for (int tree = 0; tree < 3; tree++)
+    for (int i = 0; i < 8; i++) {
+      pn_context *c = pn_context_new(&(pn_context_config){.threads = 1 + i / 4});
+      size_t mark = pn_scope_open(c);
+      plans p = of_rows(c, rows[i % 4]);
+      pni_sde_config set = usual;
+      set.paths = N, set.rows = rows[i % 4], set.tree = tree > 0, set.tolerance = 0.01;
+      set.gradient = tree == 2 ? PNI_SDE_CHECKPOINTS : PNI_SDE_GRAPH;
+      double start[N], k[N];
+      for (int j = 0; j < N; j++) start[j] = 30 + j, k[j] = 0.5 + 0.25 * j;
+      pn_tensor *x[] = {pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(1), 0.75)),
+                        pn_param(c, pn_from_data(c, PN_FLOAT64, SHAPE(N, 1), start)),
+                        pn_param(c, pn_from_data(c, PN_FLOAT64, SHAPE(N, 1), k))};
+      pn_tensor *times = pn_linspace(c, PN_FLOAT64, 0, 3, 4), *key = pn_full(c, PN_INT64, SHAPE(1), 5), *g[3];
+      pn_tensor *y = pni_sde_apply(c, p.step, p.pullback, &set, 2, (bool[]){false, true}, x[1], times, key, x[0], x[2]);
+      CHECK(y && pn_tensor_copy_out(c, y, got, 4 * N) == PN_OK);
+      CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_square(c, y), PN_ALL, 0), 3, x, 0, g), PN_OK);
+      int64_t at = 4 * N;
+      for (int j = 0; j < 3; at += j ? N : 1, j++) CHECK(pn_tensor_copy_out(c, g[j], got + at, j ? N : 1) == PN_OK);
+      if (i == 0) memcpy(want, got, sizeof want);
+      for (int j = 0; j < NUMBERS; j++) CHECK_NEAR(got[j], want[j], 1e-12);
+      for (int j = 0; j < N && !tree && i == 0; j++) CHECK(got[j] == start[j] && got[3 * N + j] > start[j]);
+      forget(p);
+      pn_scope_close(c, mark);
+      CHECK_INT(pn_context_objects(c), 0);
+      pn_context_close(c);
+    }
+}
+
 /* Paths that depend on each other are refused, by whatever thread it is found out. */
 static void coupled(void) {
   for (int threads = 1; threads <= 3; threads++) {
@@ -368,6 +422,7 @@ int main(void) {
   misuse();
   ranges();
   altered();
+  padded();
   coupled();
   copies(true);
   copies(false);
