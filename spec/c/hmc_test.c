@@ -491,6 +491,13 @@ static void judged(int i) {
     CHECK_FAIL(c, PN_STATE, "no windows are to be judged now");
     CHECK_STATUS(c, pn_sampler_run(c, s, 5000), PN_OK);
     CHECK(pni_sampler_halted(s) && pn_sampler_iteration(s) < 300 * (k + 1));
+    pn_tensor *own = pni_sampler_windows(c, s); /* of four halves: draws, means, sums of squares */
+    CHECK(own && pn_tensor_ndim(own) == 2 && pn_tensor_shape(own)[0] == 4 && pn_tensor_shape(own)[1] == OF_HALF);
+    for (int h = 0; own && h < 4; h++) {
+      const double *w = (const double *)pni_data(own) + h * OF_HALF;
+      CHECK(w[0] >= 2 && w[0] == floor(w[0]));
+      CHECK(fabs(w[1]) < 2 && fabs(w[2]) < 2 && w[3] > 0.05 * w[0] && w[4] > 0.05 * w[0]);
+    }
     for (int j = 0; j < 4; j++) {
       CHECK_STATUS(c, pni_sampler_judge(c, s, wrong[j]), PN_SHAPE);
       CHECK_FAIL(c, PN_SHAPE, "windows must be float64 [2 chains, 5], got");

@@ -1,6 +1,7 @@
 /* nn_test.c: layers and initialisers from C: values against plain loops, gradients against differences,
  * moments and estimators against each other, refusals, lifetime. */
 #include <stdlib.h>
+#include "../../src/nn/option.h"
 #include "check.h"
 
 static pn_tensor *normal(pn_context *c, pn_dtype d, int64_t n, int64_t m) {
@@ -253,6 +254,115 @@ static void test_allocation_failure(void) {
   CHECK(done);
 }
 
+/* A row of options of every kind: what each takes at its bounds and beyond, what is kept, and in which words it is
+ * refused. */
+static void test_option_kinds(pn_context *c) {
+  enum { FLAG, WORD, CLOSED, OPEN, WHOLE, PAIR, TRIPLE, MUST };
+  static const pni_option rows[] = {{"flag", "false true", 1, 0, 0, 0, ""},
+                                    {"word", "one two three ", 2, 0, 0, 0, ""},
+                                    {"closed", NULL, 0.5, -1, 2, PNI_OPTION_CLOSED, ""},
+                                    {"open", NULL, 0.75, 0, 1, PNI_OPTION_OPEN, ""},
+                                    {"whole", NULL, 3, 1, 9, PNI_OPTION_WHOLE, ""},
+                                    {"pair", NULL, PNI_PAIR_OF(2, 7), 1, 300, PNI_OPTION_PAIR, ""},
+                                    {"triple", NULL, PNI_TRIPLE_OF(2, 7, 5), 1, 300, PNI_OPTION_TRIPLE, ""},
+                                    {"must", NULL, 0, -INFINITY, INFINITY, PNI_OPTION_CLOSED | PNI_OPTION_REQUIRED, ""},
+                                    {NULL, NULL, 0, 0, 0, 0, NULL}};
+  static const struct {
+    int k;
+    const char *word;
+    double number, want;
+    const char *refused;
+  } cases[] = {{FLAG, "false", 0, 0, NULL},
+               {FLAG, "true", 0, 1, NULL},
+               {FLAG, NULL, 0, 0, NULL},
+               {FLAG, NULL, 1, 1, NULL},
+               {FLAG, "tru", 0, 0, "here: flag must be one of: false true; got 'tru'"},
+               {FLAG, NULL, -0.001, 0, "here: flag must be one of: false true; got -0.001"},
+               {FLAG, NULL, 1.001, 0, "here: flag must be one of: false true; got 1.001"},
+               {FLAG, NULL, NAN, 0, "here: flag must be one of: false true; got"},
+               {WORD, "one", 0, 0, NULL},
+               {WORD, "two", 0, 1, NULL},
+               {WORD, "three", 0, 2, NULL},
+               {WORD, "", 0, 0, "here: word must be one of: one two three; got ''"},
+               {WORD, "two three", 0, 0, "here: word must be one of: one two three; got 'two three'"},
+               {WORD, NULL, 1, 0, "here: word must be one of: one two three ; got 1"},
+               {CLOSED, NULL, -1, -1, NULL},
+               {CLOSED, NULL, 2, 2, NULL},
+               {CLOSED, NULL, -1.5, 0, "here: closed must lie in [-1, 2], got -1.5"},
+               {CLOSED, NULL, 2.5, 0, "here: closed must lie in [-1, 2], got 2.5"},
+               {CLOSED, NULL, NAN, 0, "here: closed must lie in [-1, 2], got "},
+               {CLOSED, "1", 0, 0, "here: closed must be a number, got '1'"},
+               {OPEN, NULL, 1, 1, NULL},
+               {OPEN, NULL, 5e-324, 5e-324, NULL},
+               {OPEN, NULL, 0, 0, "here: open must lie in (0, 1], got 0"},
+               {WHOLE, NULL, 1, 1, NULL},
+               {WHOLE, NULL, 9, 9, NULL},
+               {WHOLE, NULL, 0, 0, "here: whole must be a whole number in [1, 9], got 0"},
+               {WHOLE, NULL, 10, 0, "here: whole must be a whole number in [1, 9], got 10"},
+               {WHOLE, NULL, 2.5, 0, "here: whole must be a whole number in [1, 9], got 2.5"},
+               {WHOLE, "3", 0, 0, "here: whole must be a number, got '3'"},
+               {PAIR, NULL, 300, PNI_PAIR_OF(300, 300), NULL},
+               {PAIR, "1x300", 0, PNI_PAIR_OF(1, 300), NULL},
+               {PAIR, "300x1", 0, PNI_PAIR_OF(300, 1), NULL},
+               {PAIR, "0x3", 0, 0, "here: pair must be a whole number in [1, 300] or two of them, got 0x3"},
+               {PAIR, "3x301", 0, 0, "here: pair must be a whole number in [1, 300] or two of them, got 3x301"},
+               {PAIR, "3", 0, 0, "here: pair must be a whole number in [1, 300] or two of them, got 3"},
+               {PAIR, "3x", 0, 0, "or two of them, got 3x"},
+               {PAIR, "3x4x5", 0, 0, "or two of them, got 3x4x5"},
+               {PAIR, "3x4 ", 0, 0, "or two of them, got 3x4 "},
+               {PAIR, NULL, 301, 0, "here: pair must be a whole number in [1, 300] or two of them, got 301"},
+               {PAIR, NULL, 2.5, 0, "or two of them, got 2.5"},
+               {TRIPLE, NULL, 300, PNI_TRIPLE_OF(300, 300, 300), NULL},
+               {TRIPLE, "1x2x300", 0, PNI_TRIPLE_OF(1, 2, 300), NULL},
+               {TRIPLE, "300x1x2", 0, PNI_TRIPLE_OF(300, 1, 2), NULL},
+               {TRIPLE, "0x1x1", 0, 0, "here: triple must be a whole number in [1, 300] or three of them, got 0x1x1"},
+               {TRIPLE, "1x0x1", 0, 0, "or three of them, got 1x0x1"},
+               {TRIPLE, "1x1x301", 0, 0, "or three of them, got 1x1x301"},
+               {TRIPLE, "3", 0, 0, "or three of them, got 3"},
+               {TRIPLE, "3x4", 0, 0, "or three of them, got 3x4"},
+               {TRIPLE, "3x4x5x6", 0, 0, "or three of them, got 3x4x5x6"},
+               {TRIPLE, NULL, 0, 0, "here: triple must be a whole number in [1, 300] or three of them, got 0"},
+               {TRIPLE, NULL, 2.5, 0, "or three of them, got 2.5"},
+               {MUST, NULL, -1e300, -1e300, NULL}};
+  double v[PNI_OPTIONS];
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int k = cases[i].k;
+    pn_option given[] = {{"must", 4, NULL}, {rows[k].name, cases[i].number, cases[i].word}, {NULL, 0, NULL}};
+    pni_options_read(c, "here", rows, given, v);
+    if (cases[i].refused) {
+      CHECK_FAIL(c, PN_DOMAIN, cases[i].refused);
+      continue;
+    }
+    CHECK_STATUS(c, pn_context_status(c), PN_OK);
+    for (int j = 0; j < MUST; j++) CHECK_NEAR(v[j], j == k ? cases[i].want : rows[j].value, 0);
+    CHECK(v[MUST] == (k == MUST ? -1e300 : 4));
+  }
+  int64_t list[3] = {0};
+  CHECK(pni_option_list(&rows[PAIR], rows[PAIR].value, list) == 2 && list[0] == 2 && list[1] == 7);
+  CHECK(pni_option_list(&rows[TRIPLE], rows[TRIPLE].value, list) == 3 && list[0] == 2 && list[1] == 7 && list[2] == 5);
+  CHECK(pni_option_list(&rows[WHOLE], 3, list) == 1 && list[0] == 3);
+  CHECK(pni_option_find(rows, "triple") == TRIPLE && pni_option_find(rows, "tripl") == -1 &&
+        pni_option_find(NULL, "flag") == -1);
+  char buf[32];
+  CHECK_STR(pni_option_word(rows[WORD].choices, 2, buf), "three");
+  CHECK_STR(pni_option_word(rows[WORD].choices, 3, buf), "");
+  CHECK_STR(pni_option_word(rows[FLAG].choices, 2, buf), "");
+  pni_options_read(c, "here", rows, (pn_option[]){{"flag", 0, NULL}, {NULL, 0, NULL}}, v);
+  CHECK_FAIL(c, PN_DOMAIN, "here: option must must be given");
+  pni_options_read(c, "here", rows, NULL, v);
+  CHECK_FAIL(c, PN_DOMAIN, "here: option must must be given");
+  pni_options_read(c, "here", rows, (pn_option[]){{"must", 0, NULL}, {"fla", 0, NULL}, {NULL, 0, NULL}}, v);
+  CHECK_FAIL(c, PN_DOMAIN, "here: unknown option 'fla'");
+  CHECK_STATUS(c, pni_options_read(c, "here", NULL, NULL, v), PN_OK);
+  pni_option many[PNI_OPTIONS + 2] = {{NULL, NULL, 0, 0, 0, 0, NULL}};
+  for (int k = 0; k <= PNI_OPTIONS; k++) {
+    CHECK_STATUS(c, pni_options_read(c, "here", many, NULL, v), PN_OK);
+    many[k] = rows[CLOSED];
+  }
+  pni_options_read(c, "here", many, NULL, v);
+  CHECK_FAIL(c, PN_STATE, "here: a row has at most 20 options");
+}
+
 int main(void) {
   pn_context *c = pn_context_new(&(pn_context_config){.seed = 7});
   test_linear(c);
@@ -266,6 +376,7 @@ int main(void) {
   test_initialisers(c);
   test_activations(c);
   test_refusals(c);
+  test_option_kinds(c);
   test_allocation_failure();
   CHECK_INT(pn_context_objects(c), 0);
   CHECK_STATUS(c, pn_context_status(c), PN_OK);

@@ -4,6 +4,7 @@
 */
 #include "alloc_sweep.h"
 
+#include "../../src/autodiff/replay/plan.h"
 #include "../../src/autodiff/replay/replay.h"
 #include "../../src/autodiff/random_source.h"
 
@@ -195,6 +196,100 @@ static void refusals(pn_context *c) {
   CHECK_STATUS(c, pn_tensor_copy_out(c, pn_exp(c, x), v, 3), PN_OK);
   pn_capture_cancel(c);
   CHECK_STATUS(c, pn_tensor_copy_out(c, in, v, 3), PN_OK);
+  pn_scope_close(c, mark);
+}
+
+/* x [3] -> 2 x^2 backwards, or of its first m; what a plan is that maps no rows. */
+enum { BACKWARDS, FIRST_TWO, SUMMED, FROM_FLOAT32, TO_FLOAT32, OF_TWO, TWO_RESULTS };
+
+static pn_plan *plan_of(pn_context *c, int kind) {
+  pn_tensor *x = pn_full(c, kind == FROM_FLOAT32 ? PN_FLOAT32 : PN_FLOAT64, SHAPE(3), 1), *in[2], *out[2];
+  if (pn_capture_begin(c, kind == OF_TWO ? 2 : 1, (pn_tensor *[]){x, x}, in)) return NULL;
+  pn_tensor *y = pn_mul(c, pn_add(c, in[0], in[0]), in[0]);
+  out[0] = out[1] = kind == FIRST_TWO ? pn_slice(c, y, 0, 0, 2, 1) : pn_flip(c, y, 0);
+  if (kind == SUMMED) /* its second value is neither float64 nor [3] */
+    out[0] = pn_reshape(c, pn_cast(c, pn_sum(c, pn_cast(c, in[0], PN_FLOAT32), PN_ALL, 0), PN_FLOAT64), SHAPE(1));
+  if (kind == TO_FLOAT32) out[0] = pn_cast(c, y, PN_FLOAT32);
+  if (kind == FROM_FLOAT32) out[0] = pn_cast(c, y, PN_FLOAT64);
+  return pn_capture_end(c, kind == TWO_RESULTS ? 2 : 1, out);
+}
+
+/* Rows of any number and layout, whether a plan's result runs on in memory or is a view; no row keeps anything. */
+static void mapped(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  for (int kind = BACKWARDS; kind <= SUMMED; kind++)
+    for (int64_t rows = 0; rows < 4; rows++)
+      for (int turned = 0; turned < 2; turned++) {
+        size_t inner = pn_scope_open(c);
+        int64_t n = 3, m = kind == BACKWARDS ? 3 : kind == FIRST_TWO ? 2 : 1;
+        double v[] = {1, -2, 3, 0.5, 7, -1, 4, 5, 6};
+        pn_plan *plan = plan_of(c, kind);
+        pn_tensor *x = pn_from_data(c, PN_FLOAT64, SHAPE(rows, n), v);
+        if (turned) x = pn_transpose(c, pn_contiguous(c, pn_transpose(c, x, 0, 1)), 0, 1);
+        long before = (long)pn_context_objects(c);
+        pn_tensor *y = pn_plan_map(c, plan, x);
+        CHECK_INT(pn_context_objects(c), before + 1);
+        CHECK(y && pn_tensor_ndim(y) == 2 && pn_tensor_shape(y)[0] == rows && pn_tensor_shape(y)[1] == m);
+        for (int64_t i = 0; y && i < rows * m; i++) {
+          double at = v[i / m * n + (kind == BACKWARDS ? n - 1 - i % m : i % m)];
+          double sum = v[i / m * n] + v[i / m * n + 1] + v[i / m * n + 2];
+          CHECK_NEAR(((const double *)pni_data(y))[i], kind == SUMMED ? sum : 2 * at * at, 0);
+        }
+        pn_context_cancel(c);
+        CHECK((pn_plan_map(c, plan, x) == NULL) == (rows > 0));
+        if (rows) CHECK_FAIL(c, PN_CANCELLED, "");
+        pn_context_uncancel(c);
+        pn_plan_unref(plan);
+        pn_scope_close(c, inner);
+      }
+  pn_tensor *rows = pn_full(c, PN_FLOAT64, SHAPE(2, 3), 1);
+  for (int kind = FROM_FLOAT32; kind <= TWO_RESULTS; kind++) {
+    pn_plan *plan = plan_of(c, kind);
+    CHECK(plan && !pn_plan_map(c, plan, rows));
+    CHECK_FAIL(c, PN_SHAPE, "a plan of one input and one result, all float64, got [2, 3]");
+    pn_plan_unref(plan);
+  }
+  pn_plan *plan = plan_of(c, BACKWARDS);
+  pn_tensor *wrong[] = {pn_cast(c, rows, PN_FLOAT32), pn_full(c, PN_FLOAT64, SHAPE(3), 1),
+                        pn_full(c, PN_FLOAT64, SHAPE(2, 4), 1), pn_full(c, PN_FLOAT64, SHAPE(1, 2, 3), 1)};
+  for (int k = 0; k < 4; k++) {
+    CHECK(!pn_plan_map(c, plan, wrong[k]));
+    CHECK_FAIL(c, PN_SHAPE, "plan_map: needs rows [.., 3] and a plan of one input and one result");
+  }
+  pn_tensor *out = NULL, *none = NULL;
+  CHECK_STATUS(c, pn_plan_run(c, plan, 1, &none, &out), PN_STATE);
+  CHECK_FAIL(c, PN_STATE, "plan: input 1 must be a tensor, got NULL");
+  pn_plan_unref(plan);
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
+static bool map_views(pn_context *c, const void *data) {
+  (void)data;
+  pn_plan *plan = plan_of(c, BACKWARDS);
+  pn_tensor *x = plan ? pn_full(c, PN_FLOAT64, SHAPE(2, 3), 1) : NULL, *y = x ? pn_plan_map(c, plan, x) : NULL;
+  pn_plan_unref(plan);
+  return y && ((const double *)pni_data(y))[5] == 2;
+}
+
+/* The sum of n inputs, and views of it as often; more of either than 64 are too many where a result is a view. */
+static void many_inputs(pn_context *c, int n, int results, bool fits) {
+  enum { MOST = 65 };
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x[MOST], *in[MOST], *out[MOST], *sum = NULL;
+  double v[MOST][2], y[MOST][2], *to[MOST];
+  const double *from[MOST];
+  for (int k = 0; k < n; k++) x[k] = pn_zeros(c, PN_FLOAT64, SHAPE(2)), v[k][0] = k, v[k][1] = -k, from[k] = v[k];
+  CHECK_STATUS(c, pn_capture_begin(c, n, x, in), PN_OK);
+  for (int k = 0; k < n; k++) sum = sum ? pn_add(c, sum, in[k]) : in[k];
+  for (int k = 0; k < results; k++) out[k] = pn_flip(c, sum, 0), to[k] = y[k];
+  pn_plan *plan = pn_capture_end(c, results, out);
+  CHECK(plan && (pni_plan_call_each(c, plan, from, to) == PN_OK) == fits);
+  for (int k = 0; k < results && fits; k++) CHECK(y[k][0] == -n * (n - 1) / 2 && y[k][1] == n * (n - 1) / 2);
+  if (!fits) CHECK_FAIL(c, PN_DOMAIN, "plan: at most 64 inputs and results are possible");
+  pn_plan_unref(plan);
   pn_scope_close(c, mark);
 }
 
@@ -595,8 +690,14 @@ int main(void) {
   bound_memory(c);
   bound_parameter(c);
   wide_rows(c);
+  many_inputs(c, 64, 1, true);
+  many_inputs(c, 2, 64, true);
+  many_inputs(c, 65, 1, false);
+  many_inputs(c, 2, 65, false);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
+  mapped();
+  sweep("plan_map of a view", map_views, NULL);
   spoiled();
   threads();
   closing();

@@ -64,6 +64,160 @@ static void kernels(int64_t n) {
   free(w);
 }
 
+/* ---- what kernels share, of whole numbers, by plain loops ---- */
+
+enum { MOST = 4200 };
+
+typedef struct {
+  const int32_t *end;
+  int64_t n;
+  int astray; /* calls for what is no particle, or not of one block */
+} known_ends;
+
+static void tell_ends(const void *data, int64_t begin, int64_t n, int32_t *to) {
+  known_ends *k = (known_ends *)(intptr_t)data;
+  bool fits =
+      begin >= 0 && n > 0 && begin + n <= k->n && begin / PNI_PARTICLE_BLOCK == (begin + n - 1) / PNI_PARTICLE_BLOCK;
+  if (!fits) k->astray++;
+  for (int64_t i = 0; i < n; i++) to[i] = fits ? k->end[begin + i] : 0;
+}
+
+/* Copies by their ends, of which the last one's are too few (-2), as many as asked for or too many (3). */
+static void placed(pn_context *c, int64_t n, int64_t dead, int32_t off) {
+  static int32_t end[MOST];
+  static int64_t out[MOST + GUARD];
+  int64_t last = n - 1 - dead, at = 0;
+  for (int64_t i = 0; i < n; i++) { /* 0, 1 or 6 copies; none in a stretch longer than a chunk, then many */
+    int64_t more = i > 600 && i < 1200 ? 0 : i == 1200 ? 601 : i % 7 == 2 ? 6 : i % 7 == 4;
+    at = i >= last || at + more > n ? n : at + more;
+    end[i] = (int32_t)at + (i >= last ? off : 0);
+  }
+  for (int64_t i = 0; i < n + GUARD; i++) out[i] = -7;
+  known_ends k = {end, n, 0};
+  pni_place_copies(&(pni_resampling){.c = c, .n = n, .count = n, .out = out}, last, tell_ends, &k);
+  bool same = true;
+  at = 0;
+  for (int64_t i = 0; i <= last; i++) {
+    int64_t until = i == last ? n : end[i];
+    for (; at < until; at++) same = same && out[at] == i;
+  }
+  for (int64_t i = n; i < n + GUARD; i++) same = same && out[i] == -7;
+  if (!same) printf("%lld particles, %lld of no weight, %d\n", (long long)n, (long long)dead, off);
+  CHECK(same);
+  CHECK_INT(k.astray, 0);
+}
+
+/* Positions 1, 2, ... of `count` ones among sums of whole numbers: the first sum above each. */
+static void merged(pn_context *c, int64_t n, int64_t count) {
+  static double cumulative[MOST], gaps[MOST + 1], sums[4];
+  static int64_t out[MOST + GUARD];
+  int64_t last = 0;
+  for (int64_t i = 0; i < n; i++) {
+    cumulative[i] = fmin((i ? cumulative[i - 1] : 0) + (i % 5 == 3) * 4 + (i % 5 == 1), (double)count + 1);
+    if (i && cumulative[i] > cumulative[i - 1]) last = i;
+  }
+  for (int64_t j = 0; j <= count; j++) gaps[j] = 1;
+  for (int64_t j = 0; j < count + GUARD; j++) out[j] = -7;
+  pni_merge(&(pni_resampling){.c = c, .n = n}, cumulative, last, gaps, sums, (double)count + 1, count, out);
+  bool same = true;
+  for (int64_t j = 0, i = 0; j < count; j++) {
+    while (i < last && !(cumulative[i] > (double)j + 1)) i++;
+    same = same && out[j] == i;
+  }
+  for (int64_t j = count; j < count + GUARD; j++) same = same && out[j] == -7;
+  if (!same) printf("%lld positions among %lld\n", (long long)count, (long long)n);
+  CHECK(same);
+}
+
+/* Weights k / 4 that add up to n but for a factor: whole parts, and what is left. */
+static void rounded(int64_t n, double factor) {
+  static double w[MOST], rest[MOST];
+  static int32_t counts[MOST];
+  static int64_t out[MOST + GUARD];
+  double total = 0;
+  for (int64_t i = 0; i < n; i++) total += w[i] = i == n - 1 ? (double)n - total : (double)(i * 5 % 8) / 4;
+  int64_t missing = n;
+  for (int64_t i = 0; i < n; i++) missing -= (int64_t)floor(w[i]);
+  for (int64_t i = 0; i < n; i++) w[i] *= factor;
+  pni_resampling r = {.w = w, .n = n, .out = out};
+  CHECK_INT(pni_whole_copies(&r, rest, counts), missing);
+  bool same = true;
+  for (int64_t i = 0; i < n; i++) {
+    double x = round(w[i] / factor * 4) / 4, left = x - floor(x);
+    same = same && counts[i] == (int32_t)floor(x) && fabs(rest[i] - left) < 1e-9 && (left > 0 || rest[i] == 0);
+  }
+  CHECK(same);
+  for (int surplus = 0; surplus < 2; surplus++) { /* counts that fall short leave places their own; too many are cut */
+    int64_t at = 0;
+    for (int64_t i = 0; i < n + GUARD; i++) out[i] = -7;
+    if (surplus) counts[n - 1] += (int32_t)missing + 3;
+    pni_write_copies(&r, counts);
+    for (int64_t i = 0; i < n; i++)
+      for (int32_t k = 0; k < counts[i] && at < n; k++) same = same && out[at++] == i;
+    CHECK_INT(at, surplus ? n : n - missing);
+    for (; at < n; at++) same = same && out[at] == at;
+    for (; at < n + GUARD; at++) same = same && out[at] == -7;
+  }
+  CHECK(same);
+}
+
+static void cumulated(pn_context *c, int64_t n, int64_t dead) {
+  static double w[MOST], within_blocks[MOST], all[MOST], sums[4];
+  double total = 0;
+  bool same = true;
+  for (int64_t i = 0; i < n; i++) w[i] = i < n - dead ? (double)(1 + i * 7 % 5) : 0;
+  pni_resampling r = {.c = c, .w = w, .n = n};
+  double first = pni_cumulate_within(&r, within_blocks, sums);
+  for (int64_t i = 0; i < n; i++) same = same && within_blocks[i] + sums[i / PNI_PARTICLE_BLOCK] == (total += w[i]);
+  CHECK(first == total && pni_cumulate(&r, all, sums) == total);
+  total = 0;
+  for (int64_t i = 0; i < n; i++) same = same && all[i] == (total += w[i]);
+  CHECK(same);
+  CHECK_INT(pni_last_alive(&r), n > dead ? n - dead - 1 : 0);
+}
+
+/* Of ones, one is a weight or none: at every place of a group of four, of the rest, of a block and the next. */
+static void told(pn_context *c, int64_t n) {
+  static const double odd[] = {-0.5, NAN, INFINITY, 0, 2};
+  static double w[MOST];
+  static int64_t out[MOST];
+  const pni_resampler *scheme = pni_resampler_find("systematic");
+  double *scratch = malloc((size_t)scheme->scratch(n) * sizeof *scratch);
+  pni_resampling r = {c, w, n, n, {pni_seed_key(1), 0}, scratch, out};
+  bool same = true;
+  for (int64_t i = 0; i < n; i++) w[i] = 1;
+  for (int64_t i = 0; i < n; i++)
+    for (int k = 0; k < 5 && (i < 6 || i > n - 7); k++) {
+      w[i] = odd[k];
+      same = same && pni_resampler_run(scheme, &r) == (k == 4 || (k == 3 && n > 1));
+      w[i] = 1;
+    }
+  CHECK(same);
+  free(scratch);
+}
+
+/* At the ends of groups of four, of chunks and of blocks, with and without a context to share work. */
+static void shared(pn_context *two) {
+  static const int64_t sizes[] = {1,   2,   3,    4,    5,    7,    8,    255,  256, 257,
+                                  511, 513, 1500, 2047, 2048, 2049, 2305, 4096, 4097};
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+    for (int s = 0; s < 2; s++) {
+      int64_t n = sizes[k];
+      for (int64_t dead = 0; dead < n && dead < 4; dead++)
+        for (int32_t off = -2; off <= 3; off += off < 0 ? 2 : 3) placed(s ? two : NULL, n, dead, off);
+      for (int64_t dead = 0; dead <= n && dead < 4; dead++) cumulated(s ? two : NULL, n, dead);
+      merged(s ? two : NULL, n, n);
+      merged(s ? two : NULL, n, n / 2 + 1);
+      merged(s ? two : NULL, n / 2 + 1, n);
+      rounded(n, s ? 1 : 1 / 3.0);
+      told(s ? two : NULL, n);
+    }
+  CHECK_INT(pn_resampler_count(), pni_resampler_count());
+  CHECK(!pni_resampler_at(-1) && !pni_resampler_at(pni_resampler_count()) && !pni_resampler_find("system"));
+  for (int s = 0; s < pni_resampler_count(); s++)
+    CHECK(pni_resampler_find(pni_resampler_at(s)->name) == pni_resampler_at(s));
+}
+
 /* ---- packed ---- */
 
 /* [2 N + 3, filters] of equal weights, but for `one` in the last filter. */
@@ -337,6 +491,9 @@ int main(void) {
   pn_context *c = pn_context_new(NULL);
   static const int64_t sizes[] = {1, 2, 5, 300, 5000};
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) kernels(sizes[k]);
+  pn_context *two = pn_context_new(&(pn_context_config){.threads = 2});
+  shared(two);
+  pn_context_close(two);
   for (int d = 0; d < 2; d++) {
     operation(c, d ? PN_FLOAT32 : PN_FLOAT64, 6, 1);
     operation(c, d ? PN_FLOAT32 : PN_FLOAT64, 3000, 1);

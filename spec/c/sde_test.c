@@ -234,6 +234,166 @@ static void misuse(void) {
   pn_context_close(c);
 }
 
+/* Each field at its bounds: what lies outside is refused in these words, what lies within is not. */
+static void ranges(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c);
+  pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(PATHS, 1), 2), *k = pn_full(c, PN_FLOAT64, SHAPE(1), -1);
+  const pni_sde_config tree = {.step = 0.25,
+                               .max_steps = 1000,
+                               .paths = PATHS,
+                               .rows = ROWS,
+                               .motions = 1,
+                               .states = 1,
+                               .tree = true,
+                               .tolerance = 0.01};
+  pni_sde_config by_error = tree;
+  by_error.adaptive = by_error.own_start = true;
+  by_error.rtol = by_error.atol = 0.5;
+  by_error.order = 1;
+  enum { CASES = 36 };
+  pni_sde_config set[CASES];
+  bool fits[CASES];
+  int n = 0;
+#define CASE(base, field, number, is) (set[n] = (base), set[n].field = (number), fits[n++] = (is))
+  CASE(usual, step, 0, true), CASE(usual, step, -1e-300, false), CASE(usual, step, INFINITY, false);
+  CASE(usual, max_steps, (int64_t)1 << 40, true), CASE(usual, max_steps, ((int64_t)1 << 40) + 1, false);
+  CASE(usual, max_steps, 0, false), CASE(usual, gradient, -1, false), CASE(usual, gradient, 3, false);
+  CASE(usual, gradient, PNI_SDE_GRAPH, true), CASE(usual, gradient, PNI_SDE_CHECKPOINTS, true);
+  CASE(usual, paths, 0, false), CASE(usual, rows, 0, false), CASE(usual, rows, PATHS + 1, false);
+  CASE(usual, rows, PATHS, true), CASE(usual, rows, 1, true), CASE(usual, motions, 0, false);
+  CASE(usual, states, 0, false), CASE(usual, adaptive, true, false), CASE(usual, tolerance, -1, true);
+  CASE(tree, tolerance, 0, false), CASE(tree, tolerance, NAN, false), CASE(tree, tolerance, INFINITY, false);
+  CASE(tree, start, NAN, false), CASE(tree, start, -1, true), CASE(tree, rtol, -1, true);
+  CASE(by_error, rtol, 0, false), CASE(by_error, atol, 0, false), CASE(by_error, order, 0, false);
+  CASE(by_error, first_step, -1e-300, false), CASE(by_error, first_step, 0.01, true),
+      CASE(by_error, tree, false, false);
+  CASE(by_error, start, NAN, false), CASE(by_error, tolerance, 0, false), CASE(by_error, step, 0, true);
+#undef CASE
+  for (int i = 0; i < n; i++) {
+    bool taken = solve(c, p, &set[i], y0, k) || !strstr(pn_context_message(c), "outside their range");
+    if (taken != fits[i]) printf("configuration %d: %s\n", i, pn_context_message(c));
+    CHECK(taken == fits[i]);
+    CHECK(taken || pn_context_status(c) == PN_DOMAIN);
+    pn_context_clear_error(c);
+  }
+  forget(p);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+}
+
+/* The operation by itself, with one of its inputs as it may not be. */
+static void altered(void) {
+  enum { Y0, TIMES, KEY, SYSTEM, SHARED, OF_PATH, INPUTS };
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c);
+  pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(PATHS, 1), 2), *k = pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(1), -1));
+  pn_tensor *y = solve(c, p, &usual, y0, k), *in[INPUTS + 1], *other[8];
+  pn_tensor *fake = pn_zeros(c, PN_BOOL, pn_tensor_ndim(pni_in(y, SYSTEM)), pn_tensor_shape(pni_in(y, SYSTEM)));
+  memcpy(pni_data(fake), pni_data(pni_in(y, SYSTEM)), (size_t)fake->numel); /* the bytes of a system are none */
+  const struct {
+    int k;
+    pn_tensor *x;
+  } wrong[] = {{Y0, pn_cast(c, y0, PN_FLOAT32)},
+               {Y0, pn_zeros(c, PN_FLOAT64, SHAPE(PATHS, 2))},
+               {Y0, pn_reshape(c, y0, SHAPE(PATHS, 1, 1, 1, 1, 1, 1, 1))},
+               {TIMES, pn_linspace(c, PN_FLOAT32, 0, 3, 4)},
+               {TIMES, pn_linspace(c, PN_FLOAT64, 0, 3, 5)},
+               {TIMES, pn_reshape(c, pn_linspace(c, PN_FLOAT64, 0, 3, 4), SHAPE(4, 1))},
+               {KEY, pn_full(c, PN_FLOAT64, SHAPE(1), 5)},
+               {KEY, pn_full(c, PN_INT64, SHAPE(2), 5)},
+               {SYSTEM, fake},
+               {SHARED, pn_full(c, PN_FLOAT32, SHAPE(1), -1)},
+               {SHARED, pn_full(c, PN_FLOAT64, SHAPE(2), -1)},
+               {OF_PATH, pn_zeros(c, PN_FLOAT32, SHAPE(0))},
+               {OF_PATH, pn_zeros(c, PN_FLOAT64, SHAPE(PATHS))}};
+  const char *text = "sde: y0, times, key and parameters must be as the system was made for";
+  const char *of_adjoint = "sde_adjoint: y0, times, key and parameters must be as the system was made for";
+  for (int i = 0; i < INPUTS; i++) in[i + 1] = other[i + 1] = pni_in(y, i);
+  in[0] = pn_full(c, PN_FLOAT64, 3, pn_tensor_shape(y), 1);
+  pn_tensor *again = pni_apply(c, y->op, INPUTS, in + 1, NULL), *g = NULL, *all;
+  CHECK(again && memcmp(pni_data(again), pni_data(y), (size_t)y->numel * sizeof(double)) == 0);
+  CHECK(pn_grad(c, pn_sum(c, y, PN_ALL, 0), 1, &k, 0, &g) == PN_OK);
+  CHECK((all = pni_apply(c, &pni_op_sde_adjoint, INPUTS + 1, in, NULL)) && all->numel == PATHS + 1);
+  CHECK(all && g && ((double *)pni_data(all))[PATHS] == *(double *)pni_data(g));
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    other[0] = in[0];
+    for (int j = 0; j < INPUTS; j++) other[j + 1] = j == wrong[i].k ? wrong[i].x : in[j + 1];
+    CHECK(other[1 + wrong[i].k] && !pni_apply(c, y->op, INPUTS, other + 1, NULL));
+    CHECK_FAIL(c, PN_SHAPE, text);
+    CHECK(!pni_apply(c, &pni_op_sde_adjoint, INPUTS + 1, other, NULL));
+    CHECK_FAIL(c, PN_SHAPE, of_adjoint);
+  }
+  CHECK(!pni_apply(c, y->op, INPUTS - 1, in + 1, NULL));
+  CHECK_FAIL(c, PN_SHAPE, text);
+  CHECK(!pni_apply(c, &pni_op_sde_adjoint, INPUTS, in, NULL));
+  CHECK_FAIL(c, PN_SHAPE, of_adjoint);
+  in[0] = pn_full(c, PN_FLOAT64, SHAPE(4, PATHS), 1);
+  CHECK(!pni_apply(c, &pni_op_sde_adjoint, INPUTS + 1, in, NULL));
+  CHECK_INT(pn_context_status(c), PN_SHAPE);
+  pn_context_clear_error(c);
+  forget(p);
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
+/* dy = (a log y) / k dt + dW with k of each path: y + w + a log y h / k, and its pullback. */
+static plans of_rows(pn_context *c, int64_t rows) {
+  plans p = {NULL, NULL};
+  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(rows, 1), 1),
+            *a = pn_full(c, PN_FLOAT64, SHAPE(1), 1), *in[7];
+  if (pn_capture_begin(c, 6, (pn_tensor *[]){t, t, y, y, a, y}, in)) return p;
+  pn_tensor *slope = pn_div(c, pn_mul(c, pn_log(c, in[3]), in[1]), in[5]);
+  pn_tensor *next = pn_add(c, pn_add(c, in[3], in[2]), pn_mul(c, slope, in[4]));
+  if (!(p.step = pn_capture_end(c, 1, &next))) return p;
+  if (pn_capture_begin(c, 7, (pn_tensor *[]){t, t, y, y, a, y, y}, in)) return p;
+  slope = pn_div(c, pn_mul(c, pn_log(c, in[3]), in[1]), in[5]);
+  pn_tensor *of_y = pn_div(c, pn_mul(c, in[4], in[1]), pn_mul(c, in[3], in[5])), *v = in[6];
+  pn_tensor *of_k = pn_neg(c, pn_div(c, pn_mul(c, pn_mul(c, v, slope), in[4]), in[5]));
+  pn_tensor *back[] = {pn_add(c, v, pn_mul(c, v, of_y)),
+                       pn_reshape(c, pn_sum(c, pn_mul(c, v, slope), PN_ALL, 0), SHAPE(1)), of_k};
+  p.pullback = pn_capture_end(c, 3, back);
+  return p;
+}
+
+/* Chunks that are not full, with zeros where a path would be: they take nothing and give nothing, whatever is not a
+ * number there. 6 paths one by one are the oracle. */
+static void padded(void) {
+  enum { N = 6, NUMBERS = 4 * N + 1 + 2 * N };
+  static double got[NUMBERS], want[NUMBERS];
+  static const int64_t rows[] = {1, 4, 5, 6};
+  for (int tree = 0; tree < 3; tree++)
+    for (int i = 0; i < 8; i++) {
+      pn_context *c = pn_context_new(&(pn_context_config){.threads = 1 + i / 4});
+      size_t mark = pn_scope_open(c);
+      plans p = of_rows(c, rows[i % 4]);
+      pni_sde_config set = usual;
+      set.paths = N, set.rows = rows[i % 4], set.tree = tree > 0, set.tolerance = 0.01;
+      set.gradient = tree == 2 ? PNI_SDE_CHECKPOINTS : PNI_SDE_GRAPH;
+      double start[N], k[N];
+      for (int j = 0; j < N; j++) start[j] = 30 + j, k[j] = 0.5 + 0.25 * j;
+      pn_tensor *x[] = {pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(1), 0.75)),
+                        pn_param(c, pn_from_data(c, PN_FLOAT64, SHAPE(N, 1), start)),
+                        pn_param(c, pn_from_data(c, PN_FLOAT64, SHAPE(N, 1), k))};
+      pn_tensor *times = pn_linspace(c, PN_FLOAT64, 0, 3, 4), *key = pn_full(c, PN_INT64, SHAPE(1), 5), *g[3];
+      pn_tensor *y = pni_sde_apply(c, p.step, p.pullback, &set, 2, (bool[]){false, true}, x[1], times, key, x[0], x[2]);
+      CHECK(y && pn_tensor_copy_out(c, y, got, 4 * N) == PN_OK);
+      CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_square(c, y), PN_ALL, 0), 3, x, 0, g), PN_OK);
+      int64_t at = 4 * N;
+      for (int j = 0; j < 3; at += j ? N : 1, j++) CHECK(pn_tensor_copy_out(c, g[j], got + at, j ? N : 1) == PN_OK);
+      if (i == 0) memcpy(want, got, sizeof want);
+      for (int j = 0; j < NUMBERS; j++) CHECK_NEAR(got[j], want[j], 1e-12);
+      for (int j = 0; j < N && !tree && i == 0; j++) CHECK(got[j] == start[j] && got[3 * N + j] > start[j]);
+      forget(p);
+      pn_scope_close(c, mark);
+      CHECK_INT(pn_context_objects(c), 0);
+      pn_context_close(c);
+    }
+}
+
 /* Paths that depend on each other are refused, by whatever thread it is found out. */
 static void coupled(void) {
   for (int threads = 1; threads <= 3; threads++) {
@@ -260,6 +420,9 @@ static void coupled(void) {
 
 int main(void) {
   misuse();
+  ranges();
+  altered();
+  padded();
   coupled();
   copies(true);
   copies(false);

@@ -134,12 +134,16 @@ static bool many(pn_context *c, const void *data) {
   return x && pn_backward(c, x) == PN_OK;
 }
 
-/* A graph that is let go of on the way through it, of more nodes than its list has room for at first. */
+/* A graph that is let go of on the way through it, of more nodes than its list has room for at first, a tree: on the
+ * stack there are few at a time, whose memory the longer list could take. */
 static bool spent(pn_context *c, const void *data) {
   (void)data;
-  pn_tensor *w = pn_param(c, pn_scalar(c, PN_FLOAT64, 1)), *x = w;
-  for (int k = 0; k < 70; k++) x = pn_add(c, x, w);
-  return x && pni_backward_spend(c, x) == PN_OK;
+  enum { LEAVES = 48 };
+  pn_tensor *w = pn_param(c, pn_scalar(c, PN_FLOAT64, 1)), *x[LEAVES];
+  for (int k = 0; k < LEAVES; k++) x[k] = pn_exp(c, w);
+  for (int n = LEAVES; n > 1; n = (n + 1) / 2)
+    for (int k = 0; k < n / 2; k++) x[k] = pn_add(c, x[k], x[n - 1 - k]);
+  return x[0] && pni_backward_spend(c, x[0]) == PN_OK;
 }
 
 static void spending(void) {

@@ -110,6 +110,7 @@ local PRODUCT = {["*"] = true, ["/"] = true}
 -- ---- what no result can hang on ----
 
 local SHARING = {pni_parallel = true, pni_parallel_whole = true}
+local WATCHING = {pni_watch_check = true, pni_watch_leaves = true}
 
 -- The last token before a comma or semicolon that ends the expression at k.
 local function expression_end(list, k)
@@ -143,9 +144,9 @@ local function mark_arrays(list, k)
   end
 end
 
--- Marks what decides how work is shared, and no number: what is given to `grain`, the third argument of pni_parallel, a
--- condition that asks about a grain; and as room what may be larger than is asked for: sizes of declared arrays and of
--- allocations.
+-- Marks what decides how work is shared or how often a loop asks whether to leave, and no number: what is given to
+-- `grain`, the third argument of pni_parallel, a condition that asks about a grain, the second argument of
+-- pni_watch_check; and as room what may be larger than is asked for: sizes of declared arrays and of allocations.
 local function mark_idle(list)
   for k, t in ipairs(list) do
     local after = (list[k + 1] or {}).text
@@ -156,6 +157,10 @@ local function mark_idle(list)
       local second = expression_end(list, k + 2) + 2
       local third = expression_end(list, second) + 2
       set(list, third, expression_end(list, third), "idle")
+    end
+    if WATCHING[t.text] and after == "(" then
+      local second = expression_end(list, k + 2) + 2
+      set(list, second, expression_end(list, second), "idle")
     end
     if t.text == "if" then
       local to, asks = closing(list, k + 1), false

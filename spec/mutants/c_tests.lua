@@ -67,9 +67,9 @@ local function objects_of(path)
     {name = name .. "_f32", option = "-DPNI_REAL_BITS=32"}}
 end
 
--- Compiles the text of a source of the tree, as if it stood there, to `object`.
+-- Compiles the text of a source of the tree, as if it stood there, to `object`, in at most 120 s of processor.
 local function compile(text, path, option, object)
-  local pipe = assert(io.popen(("cd '%s' && timeout 120 cc %s %s -x c -c - -o '%s' 2>/dev/null")
+  local pipe = assert(io.popen(("cd '%s' && ulimit -t 120 && cc %s %s -x c -c - -o '%s' 2>/dev/null")
     :format(path:match "^(.*)/", flags(), option, object), "w"))
   pipe:write(text)
   return pipe:close()

@@ -1,0 +1,357 @@
+/*
+** particle_test.c: what a machine keeps of its particles, by plain loops over whole histories: the trace with the
+** variance of the log-evidence, ancestors in order or not, over blocks, filters of which some are due; the ancestry,
+** pruned, against all that was given; and the choice of states with its adjoint, read in place or copied.
+*/
+#include <math.h>
+#include <stdlib.h>
+#include "../../src/smc/ancestry.h"
+#include "../../src/smc/op/smc_op.h"
+#include "../../src/smc/trace.h"
+#include "check.h"
+
+typedef pn_tensor T;
+typedef pn_context C;
+
+/* ---- numbers ---- */
+
+static uint64_t state;
+
+static int64_t below(int64_t n) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (int64_t)((state >> 33) % (uint64_t)n);
+}
+
+/* [n, filters]: in ascending order, or in none; own places where a filter is not due. */
+static void choose(int64_t *a, int64_t n, int64_t filters, bool ascending, const uint8_t *due) {
+  for (int64_t f = 0; f < filters; f++) {
+    int64_t at = 0;
+    for (int64_t i = 0; i < n; i++) {
+      at = ascending ? (at + below(3) < n ? at + below(3) % (n - at) : n - 1) : below(n);
+      a[i * filters + f] = due && !due[f] ? i : at;
+    }
+  }
+}
+
+/* ---- the trace ---- */
+
+enum { MOST = 2 * PNI_PARTICLE_BLOCK + 5, FILTERS = 3 };
+
+typedef struct {
+  double row[PNI_TRACE_ROWS][FILTERS];
+} step_row;
+
+static int64_t eve[MOST * FILTERS], spare[MOST * FILTERS], chosen[MOST * FILTERS], rounds[FILTERS];
+static double packed[(2 * MOST + PNI_WEIGHED_ROWS) * FILTERS], sums[MOST];
+
+static double variance_of(int64_t n, int64_t filters, int64_t f) {
+  double together = 0;
+  for (int64_t i = 0; i < n; i++) sums[i] = 0;
+  for (int64_t i = 0; i < n; i++) sums[eve[i * filters + f]] += packed[(n + i) * filters + f];
+  for (int64_t i = 0; i < n; i++) together += sums[i] * sums[i];
+  return 1 - pow((double)n / (double)(n - 1), (double)(rounds[f] + 1)) * (1 - together);
+}
+
+/* What weigh gives: only weights and the three rows behind them are read. */
+static T *weights(C *c, pn_dtype dtype, int64_t n, int64_t filters) {
+  for (int64_t f = 0; f < filters; f++) {
+    double total = 0;
+    for (int64_t i = 0; i < n; i++) total += packed[(n + i) * filters + f] = (double)(1 + below(9));
+    for (int64_t i = 0; i < n; i++) packed[(n + i) * filters + f] = (float)(packed[(n + i) * filters + f] / total);
+    for (int k = 0; k < PNI_WEIGHED_ROWS; k++) packed[(2 * n + k) * filters + f] = (double)(1 + below(64)) / 8;
+  }
+  return pn_cast(c, pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){2 * n + PNI_WEIGHED_ROWS, filters}, packed),
+                 dtype);
+}
+
+static void trace(C *c, pn_dtype dtype, int64_t n, int64_t filters, int steps, bool ascending) {
+  pni_trace *t = pni_trace_new(c, n, filters);
+  CHECK(t != NULL);
+  bool same = true;
+  for (int turn = 0; turn < 2; turn++) { /* the second time after it was reset */
+    if (turn) pni_trace_reset(t);
+    for (int64_t i = 0; i < n * filters; i++) eve[i] = i / filters;
+    for (int64_t f = 0; f < filters; f++) rounds[f] = 0;
+    for (int s = 0; s < steps; s++) {
+      size_t mark = pn_scope_open(c);
+      step_row want = {{{0}}};
+      uint8_t due[FILTERS];
+      for (int64_t f = 0; f < filters; f++) {
+        due[f] = s > 0 && (s + f) % 3 != 0;
+        want.row[PNI_TRACE_UNIQUE][f] = (double)n;
+        want.row[PNI_TRACE_RESAMPLED][f] = due[f];
+        rounds[f] += due[f];
+      }
+      if (s > 0) {
+        choose(chosen, n, filters, ascending, due);
+        T *a = pn_from_data(c, PN_INT64, 2, (const int64_t[]){n, filters}, chosen);
+        for (int64_t f = 0; f < filters; f++) {
+          int64_t unique = 0;
+          for (int64_t i = 0; i < n; i++) sums[i] = 0;
+          for (int64_t i = 0; i < n; i++) unique += sums[chosen[i * filters + f]]++ == 0;
+          want.row[PNI_TRACE_UNIQUE][f] = (double)unique;
+          for (int64_t i = 0; i < n; i++) spare[i * filters + f] = eve[chosen[i * filters + f] * filters + f];
+        }
+        memcpy(eve, spare, sizeof eve);
+        if (s % 2) a = pn_transpose(c, pn_contiguous(c, pn_transpose(c, a, 0, 1)), 0, 1);
+        CHECK_STATUS(c, pni_trace_resampled(c, t, a, due), PN_OK);
+        chosen[(n - 1) * filters + s % filters] = s % 2 ? n : -1;
+        CHECK_STATUS(
+            c, pni_trace_resampled(c, t, pn_from_data(c, PN_INT64, 2, (const int64_t[]){n, filters}, chosen), due),
+            PN_DOMAIN);
+        CHECK_FAIL(c, PN_DOMAIN, "trace: ancestors must lie in 0 to ");
+      }
+      for (int k = 0; k < 1 + s % 2; k++) { /* weights that do not end the step: their increment counts */
+        T *w = weights(c, dtype, n, filters);
+        bool ends = k == s % 2;
+        if (ends) CHECK_STATUS(c, pni_trace_reserve(c, t), PN_OK);
+        pni_trace_weighed(c, t, w, ends);
+        for (int64_t f = 0; f < filters; f++) {
+          want.row[PNI_TRACE_INCREMENT][f] += packed[(2 * n + PNI_WEIGHED_INCREMENT) * filters + f];
+          want.row[PNI_TRACE_SIZE][f] = packed[(2 * n + PNI_WEIGHED_SIZE) * filters + f];
+          want.row[PNI_TRACE_LARGEST][f] = packed[(2 * n + PNI_WEIGHED_LARGEST) * filters + f];
+          if (ends) want.row[PNI_TRACE_VARIANCE][f] = variance_of(n, filters, f);
+        }
+      }
+      CHECK_INT(t->length, s + 1);
+      for (int k = 0; k < PNI_TRACE_ROWS; k++)
+        for (int64_t f = 0; f < filters; f++) {
+          double got = t->rows[(s * PNI_TRACE_ROWS + k) * filters + f], near = k == PNI_TRACE_VARIANCE ? 1e-10 : 0;
+          if (fabs(got - want.row[k][f]) > near * (1 + fabs(want.row[k][f])) || isnan(got)) {
+            printf("%lld particles, step %d, row %d: %g for %g\n", (long long)n, s, k, got, want.row[k][f]);
+            same = false;
+          }
+        }
+      pn_scope_close(c, mark);
+    }
+  }
+  CHECK(same);
+  pni_trace_free(c, t);
+  pni_trace_free(c, NULL);
+}
+
+/* ---- the ancestry ---- */
+
+enum { LEAVES = 5, STEPS = 24, EVENT = 2 };
+
+/* Paths of all against what was given, and of `which` of them. */
+static void paths(C *c, const pni_ancestry *a, int64_t filters, int steps, const double *given, const int64_t *from) {
+  size_t mark = pn_scope_open(c);
+  const int64_t leaves = LEAVES * filters;
+  int64_t node[LEAVES * FILTERS], which[FILTERS], kept = 0;
+  static bool alive[STEPS][LEAVES * FILTERS];
+  T *all[2], *some[2];
+  for (int64_t f = 0; f < filters; f++) which[f] = (f * 3 + steps) % LEAVES;
+  T *w = pn_from_data(c, PN_INT64, 1, &filters, which);
+  if (steps % 2) w = pn_flip(c, pn_contiguous(c, pn_flip(c, w, 0)), 0);
+  for (int k = 0; k < 2; k++) all[k] = pni_ancestry_paths(c, a, k, NULL), some[k] = pni_ancestry_paths(c, a, k, w);
+  CHECK(all[0] && all[1] && some[0] && some[1]);
+  CHECK(all[0] && pn_tensor_ndim(all[0]) == 4 && pn_tensor_shape(all[0])[0] == steps &&
+        pn_tensor_shape(all[0])[3] == 2);
+  CHECK(some[1] && pn_tensor_ndim(some[1]) == 2 && pn_tensor_shape(some[1])[1] == filters);
+  const double *x = pni_data(all[0]), *y = pni_data(some[0]);
+  const float *u = pni_data(all[1]), *v = pni_data(some[1]);
+  bool same = true;
+  memset(alive, 0, sizeof alive);
+  for (int64_t i = 0; i < leaves; i++) node[i] = i;
+  for (int t = steps - 1; t >= 0; t--)
+    for (int64_t i = 0; i < leaves; i++) {
+      const double *at = given + (t * leaves + node[i]) * EVENT;
+      for (int e = 0; e < EVENT; e++) same = same && x[(t * leaves + i) * EVENT + e] == at[e];
+      same = same && u[t * leaves + i] == (float)at[0];
+      int64_t f = i % filters;
+      if (i / filters == which[f]) {
+        for (int e = 0; e < EVENT; e++) same = same && y[(t * filters + f) * EVENT + e] == at[e];
+        same = same && v[t * filters + f] == (float)at[0];
+      }
+      kept += !alive[t][node[i]];
+      alive[t][node[i]] = true;
+      node[i] = from[t * leaves + node[i]] * filters + node[i] % filters;
+    }
+  CHECK(same);
+  CHECK_INT(pni_ancestry_nodes(a), kept);
+  CHECK_INT(pni_ancestry_length(a), steps);
+  pn_scope_close(c, mark);
+}
+
+static void refuse(C *c, pni_ancestry *a, int64_t filters, T *x, T *y) {
+  T *many[65];
+  for (int k = 0; k < 65; k++) many[k] = x;
+  pni_ancestry_add(c, a, NULL, 65, many);
+  CHECK_FAIL(c, PN_LIMIT, "keep: a state may have at most 64 parts, got 65");
+  pni_ancestry_add(c, a, NULL, 1, many);
+  CHECK_FAIL(c, PN_SHAPE, "keep: state must have the parts that it had first, 2, got 1");
+  T *wrong[] = {pn_cast(c, y, PN_FLOAT64), pn_slice(c, y, 0, 0, LEAVES - 1, 1),
+                pn_unsqueeze(c, y, -1),    pn_concatenate(c, 2, (T *[]){y, y}, 1),
+                pn_sum(c, y, PN_ALL, 0),   pn_slice(c, y, 1, 0, 0, 1)};
+  for (int k = 0; k < 6; k++) {
+    pni_ancestry_add(c, a, NULL, 2, (T *[]){x, wrong[k]});
+    CHECK_FAIL(c, PN_SHAPE, "keep: state must be [5, B..., event...] as it was first, [5,");
+  }
+  int64_t place[LEAVES * FILTERS] = {0}, shape[] = {LEAVES, filters};
+  for (int k = 0; k < 2; k++) {
+    place[LEAVES * filters - 1] = k ? LEAVES : -1;
+    pni_ancestry_add(c, a, pn_from_data(c, PN_INT64, 2, shape, place), 2, (T *[]){x, y});
+    CHECK_FAIL(c, PN_DOMAIN, k ? "keep: ancestors must lie in 0 to 4, got 5" : "in 0 to 4, got -1");
+  }
+  pni_ancestry_add(c, a, pn_zeros(c, PN_INT64, 1, (const int64_t[]){7}), 2, (T *[]){x, y});
+  CHECK_FAIL(c, PN_SHAPE, filters > 1 ? "keep: ancestors must be int64, 15 of them, got 7 int64" : "int64, 5 of them");
+  CHECK(!pni_ancestry_paths(c, a, 2, NULL));
+  CHECK_FAIL(c, PN_DOMAIN, "paths: part must be from 1 to 2, got 3");
+  CHECK(!pni_ancestry_paths(c, a, 0, pn_full(c, PN_INT64, 1, &filters, LEAVES)));
+  CHECK_FAIL(c, PN_DOMAIN, "paths: particles must lie in 0 to 4, got 5");
+}
+
+static void ancestry(C *c, int64_t filters, int most) {
+  static double given[STEPS * LEAVES * FILTERS * EVENT];
+  static int64_t from[STEPS * LEAVES * FILTERS];
+  const int64_t leaves = LEAVES * filters, shape[] = {LEAVES, filters, EVENT};
+  pni_ancestry *a = pni_ancestry_new(c, LEAVES, filters);
+  size_t empty = pni_ancestry_bytes(a), row = 2 * sizeof(int64_t) + sizeof(int32_t) + EVENT * 8 + 4;
+  for (int t = 0; t < most; t++) {
+    size_t mark = pn_scope_open(c);
+    double *now = given + t * leaves * EVENT;
+    int64_t *own = from + t * leaves;
+    for (int64_t i = 0; i < leaves * EVENT; i++) now[i] = (double)(below(1000) + 1000 * t);
+    choose(own, LEAVES, filters, t % 3 == 1, NULL);
+    if (t % 4 == 3)
+      for (int64_t i = 0; i < leaves; i++) own[i] = i / filters;
+    T *x = pn_from_data(c, PN_FLOAT64, 3, shape, now), *places = pn_from_data(c, PN_INT64, 2, shape, own);
+    T *y = pn_cast(c, pn_select(c, x, -1, 0), PN_FLOAT32);
+    if (t % 2) x = pn_transpose(c, pn_contiguous(c, pn_transpose(c, x, 0, 2)), 0, 2);
+    if (t == 0) {
+      T *bare[] = {pn_scalar(c, PN_FLOAT64, 1), pn_slice(c, x, 0, 0, LEAVES - 1, 1), pn_slice(c, x, 2, 0, 0, 1)};
+      for (int k = 0; k < 3; k++) {
+        pni_ancestry_add(c, a, NULL, 1, &bare[k]);
+        CHECK_FAIL(c, PN_SHAPE, "keep: state must be [5, B..., event...]");
+      }
+      CHECK_INT(pni_ancestry_length(a), 0);
+    }
+    CHECK_STATUS(c, pni_ancestry_add(c, a, t % 4 == 3 || t == 0 ? NULL : places, 2, (T *[]){x, y}), PN_OK);
+    refuse(c, a, filters, x, y);
+    paths(c, a, filters, t + 1, given, from);
+    size_t rooms = (pni_ancestry_bytes(a) - empty) / row;
+    CHECK((pni_ancestry_bytes(a) - empty) % row == 0 && (int64_t)rooms >= pni_ancestry_nodes(a));
+    CHECK(rooms <= 2 * (size_t)(most * leaves));
+    pn_scope_close(c, mark);
+  }
+  pni_ancestry_free(c, a);
+  pni_ancestry_free(c, NULL);
+}
+
+/* ---- the choice of states ---- */
+
+/* x [n, filters, inner] as it stands, within more numbers, or in another order of axes. */
+static T *laid(C *c, T *x, int layout) {
+  if (layout == 1)
+    return pn_slice(c, pn_concatenate(c, 3, (T *[]){x, x, x}, 2), 2, pn_tensor_shape(x)[2], pn_tensor_shape(x)[2], 1);
+  if (layout == 2) return pn_transpose(c, pn_contiguous(c, pn_transpose(c, x, 0, 2)), 0, 2);
+  if (layout == 3) return pn_slice(c, pn_concatenate(c, 2, (T *[]){x, x}, 1), 1, 0, pn_tensor_shape(x)[1], 1);
+  if (layout == 4) return pn_flip(c, pn_contiguous(c, pn_flip(c, x, 0)), 0);
+  return x;
+}
+
+static double element(const T *t, int64_t i) {
+  return pn_tensor_dtype(t) == PN_FLOAT64 ? ((const double *)pni_data(t))[i] : (double)((const float *)pni_data(t))[i];
+}
+
+static void choice(C *c, pn_dtype dtype, int64_t n, int64_t m, int64_t filters, int64_t inner, int layout) {
+  size_t mark = pn_scope_open(c);
+  const int64_t shape[] = {n, filters, inner}, rows[] = {m, filters}, out[] = {m, filters, inner};
+  double *v = malloc((size_t)(n * filters * inner) * sizeof *v),
+         *sum = calloc((size_t)(n * filters * inner), sizeof *sum);
+  int64_t *a = malloc((size_t)(m * filters) * sizeof *a);
+  for (int64_t i = 0; i < n * filters * inner; i++) v[i] = (double)(i % 4093);
+  for (int64_t i = 0; i < m * filters; i++) a[i] = below(n);
+  T *plain = pn_param(c, pn_cast(c, pn_from_data(c, PN_FLOAT64, 3, shape, v), dtype));
+  T *places = pn_from_data(c, PN_INT64, 2, rows, a), *g = NULL, *x = laid(c, plain, layout);
+  if (layout == 2) places = pn_transpose(c, pn_contiguous(c, pn_transpose(c, places, 0, 1)), 0, 1);
+  T *y = pni_select_particles(c, x, places);
+  bool same = y && pn_tensor_ndim(y) == 3 && memcmp(pn_tensor_shape(y), out, sizeof out) == 0;
+  for (int64_t i = 0; same && i < m * filters * inner; i++) {
+    int64_t k = i / inner, from = (a[k] * filters + k % filters) * inner + i % inner;
+    same = element(y, i) == v[from];
+    sum[from] += (double)(i % 7 - 2);
+  }
+  double *slope = malloc((size_t)(m * filters * inner) * sizeof *slope);
+  for (int64_t i = 0; i < m * filters * inner; i++) slope[i] = (double)(i % 7 - 2);
+  T *weight = pn_cast(c, pn_from_data(c, PN_FLOAT64, 3, out, slope), dtype);
+  T *by = pn_param(c, weight);
+  if (pn_grad(c, pn_sum(c, pn_mul(c, y, by), PN_ALL, 0), 1, &plain, 1, &g) == PN_OK)
+    for (int64_t i = 0; same && i < n * filters * inner; i++) same = element(g, i) == sum[i];
+  T *square = pn_mul(c, g, plain), *second = NULL; /* sum g x: its slope in the weights is what was chosen */
+  if (pn_grad(c, pn_sum(c, square, PN_ALL, 0), 1, &by, 0, &second) == PN_OK)
+    for (int64_t i = 0; same && i < m * filters * inner; i++) same = element(second, i) == element(y, i);
+  if (!same || pn_context_status(c))
+    printf("n %lld, m %lld, filters %lld, inner %lld, layout %d: %s\n", (long long)n, (long long)m, (long long)filters,
+           (long long)inner, layout, pn_context_message(c));
+  CHECK(same && g && second);
+  pn_context_clear_error(c);
+  for (int k = 0; k < 4; k++) { /* the first and the last place, too low and too high */
+    int64_t at = k % 2 ? m * filters - 1 : 0, was = a[at];
+    char text[80];
+    a[at] = k < 2 ? -1 : n;
+    snprintf(text, sizeof text, "select: ancestors must lie in 0 to %lld, got %lld", (long long)n - 1,
+             (long long)a[at]);
+    CHECK(!pni_select_particles(c, x, pn_from_data(c, PN_INT64, 2, rows, a)));
+    CHECK_FAIL(c, PN_DOMAIN, text);
+    a[at] = was;
+  }
+  free(slope);
+  free(sum);
+  free(v);
+  free(a);
+  pn_scope_close(c, mark);
+}
+
+static void choices(C *c) {
+  static const int64_t few[] = {1, 3, 511, 512, 513, 1025};
+  for (int d = 0; d < 2; d++)
+    for (int layout = 0; layout < 5; layout++) {
+      for (int k = 0; k < 6; k++)
+        for (int64_t inner = 1; inner < 4; inner++)
+          choice(c, d ? PN_FLOAT32 : PN_FLOAT64, 7, few[k], 1 + k % 3, inner, layout);
+      choice(c, d ? PN_FLOAT32 : PN_FLOAT64, 301, 20000, 1, 1, layout); /* shared out */
+      choice(c, d ? PN_FLOAT32 : PN_FLOAT64, 101, 12000, 3, 2, layout);
+    }
+  size_t mark = pn_scope_open(c);
+  T *x = pn_zeros(c, PN_FLOAT64, 3, (const int64_t[]){4, 2, 3}), *a = pn_zeros(c, PN_INT64, 2, (const int64_t[]){5, 2});
+  CHECK(!pni_select_particles(c, x, pn_zeros(c, PN_FLOAT64, 2, (const int64_t[]){5, 2})));
+  CHECK_FAIL(c, PN_DTYPE, "select: ancestors must be int64, got float64");
+  T *wrong[] = {pn_zeros(c, PN_INT64, 2, (const int64_t[]){5, 3}), pn_zeros(c, PN_INT64, 0, NULL),
+                pn_zeros(c, PN_INT64, 4, (const int64_t[]){5, 2, 3, 1})};
+  for (int k = 0; k < 3; k++) {
+    CHECK(!pni_select_particles(c, x, wrong[k]));
+    CHECK_FAIL(c, PN_SHAPE, "select: state must be [N, B..., event...] for ancestors [");
+  }
+  T *adjoint[] = {pn_zeros(c, PN_INT64, 3, (const int64_t[]){5, 2, 3}), x,
+                  pn_zeros(c, PN_FLOAT64, 2, (const int64_t[]){5, 3})};
+  for (int k = 0; k < 3; k++) {
+    CHECK(!pni_apply2(c, &pni_smc_op_select_particles_add, adjoint[k], a, &(pni_attr){.ni = 1, .i = {4}}));
+    CHECK_FAIL(c, k ? PN_SHAPE : PN_DTYPE,
+               k == 0   ? "select: g must be float64 or float32, got int64"
+               : k == 1 ? "select: g must have 5 particles, got 4"
+                        : "select: state must be [N, B..., event...]");
+  }
+  T *g = pn_full(c, PN_FLOAT64, 3, (const int64_t[]){5, 2, 3}, 1);
+  T *outside = pn_full(c, PN_INT64, 2, (const int64_t[]){5, 2}, 4);
+  CHECK(!pni_apply2(c, &pni_smc_op_select_particles_add, g, outside, &(pni_attr){.ni = 1, .i = {4}}));
+  CHECK_FAIL(c, PN_DOMAIN, "select: ancestors must lie in 0 to 3, got 4");
+  pn_scope_close(c, mark);
+}
+
+int main(void) {
+  static const int64_t sizes[] = {2, 3, 7, 300, PNI_PARTICLE_BLOCK, PNI_PARTICLE_BLOCK + 1, MOST};
+  for (int threads = 1; threads < 3; threads++) {
+    C *c = pn_context_new(&(pn_context_config){.threads = threads});
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+      for (int ascending = 0; ascending < 2; ascending++)
+        trace(c, k % 2 ? PN_FLOAT32 : PN_FLOAT64, sizes[k], k % 2 ? 1 : FILTERS, k < 2 ? 140 : 5, ascending);
+    ancestry(c, 1, STEPS);
+    ancestry(c, FILTERS, STEPS);
+    choices(c);
+    CHECK_INT(pn_context_objects(c), 0);
+    pn_context_close(c);
+  }
+  CHECK_DONE();
+}
