@@ -114,13 +114,26 @@ static void rig_open(rig *r, int n, density_builder f) {
   r->h.density.plan = density_plan(r->c, n, f, NULL);
   pn_scope_close(r->c, mark);
   r->h.metric = (pni_metric){.n = n, .inverse = r->memory};
-  r->h.here = (pni_point){r->memory + n, r->memory + 2 * n, r->memory + 3 * n, 0};
+  r->h.here = (pni_point){.z = r->memory + n, .p = r->memory + 2 * n, .gradient = r->memory + 3 * n};
   for (int i = 0; i < n; i++) {
     r->h.metric.inverse[i] = 1 + 0.5 * i;
     r->h.here.z[i] = 0.3 * i - 0.4;
     r->h.here.p[i] = 0.7 - 0.2 * i;
   }
   CHECK_STATUS(r->c, pni_chain_evaluate(&r->h, &r->h.here), PN_OK);
+}
+
+/* A leapfrog of where the chain is. */
+static void move(rig *r, double step) {
+  double *m = r->memory + 32;
+  pni_point to = {.z = m, .p = m + 4, .gradient = m + 8};
+  pni_chain_leapfrog(&r->h, &r->h.here, step, &to, r->memory + 48);
+  size_t size = (size_t)r->h.metric.n * sizeof *m;
+  memcpy(r->h.here.z, to.z, size);
+  memcpy(r->h.here.p, to.p, size);
+  memcpy(r->h.here.gradient, to.gradient, size);
+  r->h.here.log_density = to.log_density;
+  CHECK_NEAR(to.kinetic, pni_metric_kinetic(&r->h.metric, to.p, m + 12), 1e-14 * to.kinetic);
 }
 
 static void rig_close(rig *r) {
@@ -138,7 +151,7 @@ static double energy_error(int steps) {
   rig r;
   rig_open(&r, 3, funnel);
   double before = energy(&r);
-  for (int i = 0; i < steps; i++) pni_chain_leapfrog(&r.h, &r.h.here, 1.0 / steps, r.memory + 48);
+  for (int i = 0; i < steps; i++) move(&r, 1.0 / steps);
   double error = energy(&r) - before;
   rig_close(&r);
   return error;
@@ -150,9 +163,9 @@ static void leapfrog(void) {
   double z[3], p[3], start = energy(&r);
   memcpy(z, r.h.here.z, sizeof z);
   memcpy(p, r.h.here.p, sizeof p);
-  for (int i = 0; i < 20; i++) pni_chain_leapfrog(&r.h, &r.h.here, 0.1, r.memory + 48);
+  for (int i = 0; i < 20; i++) move(&r, 0.1);
   CHECK(fabs(r.h.here.z[0] - z[0]) > 0.1);
-  for (int i = 0; i < 20; i++) pni_chain_leapfrog(&r.h, &r.h.here, -0.1, r.memory + 48);
+  for (int i = 0; i < 20; i++) move(&r, -0.1);
   for (int i = 0; i < 3; i++) CHECK_NEAR(r.h.here.z[i], z[i], 1e-11);
   for (int i = 0; i < 3; i++) CHECK_NEAR(r.h.here.p[i], p[i], 1e-11);
   CHECK_NEAR(energy(&r), start, 1e-11);
@@ -168,7 +181,7 @@ static void transitions(int max_steps, double step) {
   rig_open(&r, 3, funnel);
   pni_chain *h = &r.h;
   double at[6], room[64], accepted = 0, moved = 0, p[3], z[3];
-  h->at = (pni_point){at, NULL, at + 3, h->here.log_density};
+  h->at = (pni_point){.z = at, .gradient = at + 3, .log_density = h->here.log_density};
   memcpy(at, h->here.z, sizeof z);
   memcpy(at + 3, h->here.gradient, sizeof z);
   h->work = room, h->max_steps = max_steps, h->max_depth = 1, h->step = step, h->rng.key = 5;
@@ -191,7 +204,7 @@ static void transitions(int max_steps, double step) {
       memcpy(h->here.p, p, sizeof p);
       CHECK_STATUS(r.c, pni_chain_evaluate(h, &h->here), PN_OK);
       while (n < (max_steps ? max_steps : 1) && gain >= -1000) {
-        pni_chain_leapfrog(h, &h->here, way * step, r.memory + 48);
+        move(&r, way * step);
         gain = start - energy(&r);
         n++;
       }

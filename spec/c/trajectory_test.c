@@ -126,8 +126,8 @@ int main(void) {
   h.rng = pni_philox_seed(3);
   h.metric = (pni_metric){.n = N, .inverse = memory};
   memcpy(memory, inverse, sizeof inverse);
-  h.at = (pni_point){memory + N, NULL, memory + 2 * N, 0};
-  h.here = (pni_point){memory + 3 * N, memory + 4 * N, memory + 5 * N, 0};
+  h.at = (pni_point){.z = memory + N, .gradient = memory + 2 * N};
+  h.here = (pni_point){.z = memory + 3 * N, .p = memory + 4 * N, .gradient = memory + 5 * N};
   h.work = memory + 6 * N;
   CHECK(pni_trajectory_room(N, DEPTH) <= (int64_t)(sizeof memory / sizeof *memory) - 6 * N);
   CHECK_STATUS(c, pni_chain_evaluate(&h, &h.at), PN_OK);

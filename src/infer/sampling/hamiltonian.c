@@ -53,9 +53,9 @@ void pni_chain_refresh(pni_chain *h, double *p) {
   pni_metric_colour(&h->metric, p);
 }
 
-pn_status pni_chain_leapfrog(pni_chain *h, pni_point *p, double step, double *velocity) {
-  pni_metric_move(&h->metric, step / 2, p->gradient, p->p, step, p->z, velocity);
-  if (pni_chain_evaluate(h, p)) return h->status;
-  pni_metric_kick(&h->metric, step / 2, p->gradient, p->p, velocity);
+pn_status pni_chain_leapfrog(pni_chain *h, const pni_point *from, double step, pni_point *to, double *velocity) {
+  pni_metric_move(&h->metric, from, step, to, velocity);
+  if (pni_chain_evaluate(h, to)) return h->status;
+  pni_metric_kick(&h->metric, step / 2, to, velocity);
   return PN_OK;
 }

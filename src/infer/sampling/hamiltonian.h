@@ -26,12 +26,6 @@ static inline bool pni_is_outside(pn_status s) { return s == PN_DOMAIN || s == P
 pn_status pni_density_at(pn_context *c, const pni_density *d, int64_t n, const double *z, double *log_density,
                          double *gradient);
 
-/* A point of the phase space and what is known there. Arrays of n numbers. */
-typedef struct pni_point {
-  double *z, *p, *gradient;
-  double log_density;
-} pni_point;
-
 /* Counters and settings of one transition. */
 typedef struct pni_transition {
   double accept;    /* mean acceptance probability min(1, e^D) over the trajectory, D the gain of energy */
@@ -50,7 +44,7 @@ typedef struct pni_chain {
   int left;           /* of them */
   pni_metric metric;
   pni_point at;      /* where the chain stands (its p has no meaning) */
-  pni_point here;    /* moving end of a trajectory */
+  pni_point here;    /* scratch; its p is where a trajectory starts */
   double *work;      /* of trajectory.c */
   double step;       /* of the leapfrog */
   int max_depth;     /* 2^max_depth - 1 leapfrogs at most */
@@ -68,8 +62,8 @@ int64_t pni_density_size(const pn_plan *plan);
 pn_status pni_chain_evaluate(pni_chain *h, pni_point *p);
 /* p ~ normal(0, M) */
 void pni_chain_refresh(pni_chain *h, double *p);
-/* One leapfrog step of size `step` (negative: backwards); velocity = M^-1 p at its end. */
-pn_status pni_chain_leapfrog(pni_chain *h, pni_point *p, double step, double *velocity);
+/* One leapfrog step of size `step` (negative: backwards) to another point; velocity = M^-1 p there. */
+pn_status pni_chain_leapfrog(pni_chain *h, const pni_point *from, double step, pni_point *to, double *velocity);
 /* Uniform on (0, 1]. */
 double pni_chain_uniform(pni_chain *h);
 

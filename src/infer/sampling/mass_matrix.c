@@ -97,29 +97,35 @@ void pni_metric_velocity(const pni_metric *m, const double *p, double *out) {
   }
 }
 
-/* y += a x */
-static __attribute__((noinline)) void add_scaled(int64_t n, double a, const double *restrict x, double *restrict y) {
-  for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+/* out = y + a x, where out may be y */
+static __attribute__((noinline)) void add_scaled(int64_t n, double a, const double *x, const double *y, double *out) {
+  for (int64_t i = 0; i < n; i++) out[i] = y[i] + a * x[i];
 }
 
 /* The same numbers as below, in one pass. */
-static void move_diagonal(int64_t n, const double *restrict inverse, double kick, const double *restrict gradient,
-                          double *restrict p, double step, double *restrict z) {
+static void move_diagonal(int64_t n, const double *restrict inverse, const pni_point *from, double step,
+                          double *restrict p, double *restrict z) {
+  const double *gradient = from->gradient, *before = from->p, *here = from->z;
   for (int64_t i = 0; i < n; i++) {
-    p[i] += kick * gradient[i];
-    z[i] += step * (inverse[i] * p[i]);
+    p[i] = before[i] + step / 2 * gradient[i];
+    z[i] = here[i] + step * (inverse[i] * p[i]);
   }
 }
 
-void pni_metric_move(const pni_metric *m, double kick, const double *gradient, double *p, double step, double *z,
-                     double *velocity) {
+void pni_metric_move(const pni_metric *m, const pni_point *from, double step, pni_point *to, double *velocity) {
   if (is_diagonal(m)) {
-    move_diagonal(m->n, m->inverse, kick, gradient, p, step, z);
+    move_diagonal(m->n, m->inverse, from, step, to->p, to->z);
     return;
   }
-  add_scaled(m->n, kick, gradient, p);
-  pni_metric_velocity(m, p, velocity);
-  add_scaled(m->n, step, velocity, z);
+  add_scaled(m->n, step / 2, from->gradient, from->p, to->p);
+  pni_metric_velocity(m, to->p, velocity);
+  add_scaled(m->n, step, velocity, from->z, to->z);
+}
+
+static double energy(int64_t n, const double *p, const double *velocity) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += p[i] * velocity[i];
+  return sum / 2;
 }
 
 static void kick_diagonal(int64_t n, const double *restrict inverse, double kick, const double *restrict gradient,
@@ -130,13 +136,14 @@ static void kick_diagonal(int64_t n, const double *restrict inverse, double kick
   }
 }
 
-void pni_metric_kick(const pni_metric *m, double kick, const double *gradient, double *p, double *velocity) {
+void pni_metric_kick(const pni_metric *m, double kick, pni_point *at, double *velocity) {
   if (is_diagonal(m)) {
-    kick_diagonal(m->n, m->inverse, kick, gradient, p, velocity);
-    return;
+    kick_diagonal(m->n, m->inverse, kick, at->gradient, at->p, velocity);
+  } else {
+    add_scaled(m->n, kick, at->gradient, at->p, at->p);
+    pni_metric_velocity(m, at->p, velocity);
   }
-  add_scaled(m->n, kick, gradient, p);
-  pni_metric_velocity(m, p, velocity);
+  at->kinetic = energy(m->n, at->p, velocity);
 }
 
 void pni_metric_colour(const pni_metric *m, double *p) {
@@ -148,15 +155,9 @@ void pni_metric_colour(const pni_metric *m, double *p) {
   }
 }
 
-double pni_metric_energy(int64_t n, const double *p, const double *velocity) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; i++) sum += p[i] * velocity[i];
-  return sum / 2;
-}
-
 double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity) {
   pni_metric_velocity(m, p, velocity);
-  return pni_metric_energy(m->n, p, velocity);
+  return energy(m->n, p, velocity);
 }
 
 void pni_metric_matrix(const pni_metric *m, double *out) {

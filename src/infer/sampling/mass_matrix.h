@@ -19,6 +19,13 @@ typedef struct pni_metric {
   double *scratch; /* low rank: [n + most] */
 } pni_metric;
 
+/* A point of the phase space and what is known there. Arrays of n numbers. */
+typedef struct pni_point {
+  double *z, *p, *gradient;
+  double log_density;
+  double kinetic; /* p^T M^-1 p / 2, after a kick */
+} pni_point;
+
 /* Directions that a metric of n numbers has at most. */
 int64_t pni_metric_most(int64_t n);
 /* Numbers that `memory` of pni_metric_start holds. */
@@ -33,13 +40,10 @@ void pni_metric_velocity(const pni_metric *m, const double *p, double *out);
 void pni_metric_colour(const pni_metric *m, double *p);
 /* Kinetic energy p^T M^-1 p / 2; `velocity` is scratch. */
 double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity);
-/* p^T velocity / 2 */
-double pni_metric_energy(int64_t n, const double *p, const double *velocity);
-/* p += kick gradient, z += step M^-1 p; `velocity` is scratch. */
-void pni_metric_move(const pni_metric *m, double kick, const double *gradient, double *p, double step, double *z,
-                     double *velocity);
+/* Another point: p + step / 2 gradient, z + step M^-1 of that; `velocity` is scratch. */
+void pni_metric_move(const pni_metric *m, const pni_point *from, double step, pni_point *to, double *velocity);
 /* p += kick gradient, velocity = M^-1 p */
-void pni_metric_kick(const pni_metric *m, double kick, const double *gradient, double *p, double *velocity);
+void pni_metric_kick(const pni_metric *m, double kick, pni_point *at, double *velocity);
 /* M^-1 as a matrix [n, n]. */
 void pni_metric_matrix(const pni_metric *m, double *out);
 

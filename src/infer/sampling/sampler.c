@@ -104,8 +104,8 @@ static void lay_out(const pn_sampler *s, chain *k) {
   size_t n = (size_t)s->n;
   double *m = k->memory;
   pni_chain *h = &k->h;
-  h->at = (pni_point){take(&m, n), NULL, take(&m, n), -INFINITY};
-  h->here = (pni_point){take(&m, n), take(&m, n), take(&m, n), -INFINITY};
+  h->at = (pni_point){.z = take(&m, n), .gradient = take(&m, n), .log_density = -INFINITY};
+  h->here = (pni_point){.z = take(&m, n), .p = take(&m, n), .gradient = take(&m, n)};
   pni_metric_start(&h->metric, s->n, s->set.metric, take(&m, (size_t)pni_metric_room(s->n, s->set.metric)));
   h->work = take(&m, (size_t)pni_trajectory_room(s->n, s->set.max_depth));
   double *adaptation = take(&m, (size_t)pni_adaptation_room(s->n, s->set.metric, &s->plan));
