@@ -1,7 +1,9 @@
 /* optim_test.c: optimisers from C: trajectories against plain loops, failed steps, state, lifetime. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../../src/nn/optimiser/update.h"
 #include "check.h"
 
 static const double target[] = {1, -2, 3};
@@ -265,7 +267,10 @@ typedef struct {
   const char *key[6];                 /* options of lr .. extra, NULL: it has none */
 } formula;
 
-#define ADAM(name) {name, 0.07, 0.3, 0.7, 0.8, 0.01, 0, {"lr", "weight_decay", "beta1", "beta2", "eps", NULL}}
+#define ADAM(name)                                                                                                     \
+  {                                                                                                                    \
+    name, 0.07, 0.3, 0.7, 0.8, 0.01, 0, { "lr", "weight_decay", "beta1", "beta2", "eps", NULL }                        \
+  }
 
 static const formula formulas[] = {
     {"sgd", 0.07, 0.3, 0.6, 0, 0, 0, {"lr", "weight_decay", "momentum", "nesterov", NULL, NULL}},
@@ -274,7 +279,7 @@ static const formula formulas[] = {
     ADAM("adamw"),
     ADAM("amsgrad"),
     ADAM("nadam"),
-    ADAM("radam"),
+    {"radam", 0.07, 0.3, 0.7, 0.85, 0.01, 0, {"lr", "weight_decay", "beta1", "beta2", "eps", NULL}},
     ADAM("adamax"),
     {"rmsprop", 0.07, 0.3, 0.8, 0, 0.01, 0.6, {"lr", "weight_decay", "alpha", "centred", "eps", "momentum"}},
     {"rmsprop", 0.07, 0.3, 0.8, 1, 0.01, 0.6, {"lr", "weight_decay", "alpha", "centred", "eps", "momentum"}},
@@ -359,7 +364,7 @@ static const int64_t size_of[PARAMS] = {1, 64, 0, 65, 191};
 static double slope(int i, int k, int t) { return 3 * sin(1.7 * k + 2.3 * i + 0.9 * t * t) + (k % 7 == 3 ? 2 : 0); }
 static bool rests(int i, int t) { return t == 2 && (i == 1 || i == 4); }
 
-/* Six steps with options of single parameters and both ways of clipping, which count in some steps only. */
+/* Eight steps with options of single parameters and both ways of clipping, which count in some steps only. */
 static void test_formula(const formula *f, pn_dtype dtype, int threads, double tolerance) {
   static double x[PARAMS][MOST_SIZE], s[PARAMS][MOST_SIZE][3], got[MOST_SIZE], g[PARAMS][MOST_SIZE];
   pn_context *c = pn_context_new(&(pn_context_config){.seed = 5, .threads = threads});
@@ -380,7 +385,7 @@ static void test_formula(const formula *f, pn_dtype dtype, int threads, double t
   CHECK_STATUS(c, pn_optim_set_own(c, o, 1, "lr_scale", 0.5), PN_OK); /* of no account beside a rate of its own */
   CHECK_STATUS(c, pn_optim_set_own(c, o, 3, "lr_scale", 0.9), PN_OK);
   CHECK_STATUS(c, pn_optim_set_own(c, o, 3, f->key[1], 0.45), PN_OK);
-  for (int t = 1; t <= 6; t++) {
+  for (int t = 1; t <= 8; t++) {
     double squares = 0, scale = t % 3 == 0 ? 3 : 0.4;
     for (int i = 0; i < PARAMS; i++) {
       for (int k = 0; k < size_of[i]; k++) g[i][k] = (float)(scale * slope(i, k, t));
@@ -464,6 +469,27 @@ static void test_shards(pn_dtype dtype) {
   CHECK(memcmp(got[0], got[1], sizeof got[0]) == 0);
 }
 
+/* Sums of squares and the look for numbers that are not finite, of every size up to some lanes. */
+static void test_sums(void) {
+  enum { ALL = 200 };
+  double x[ALL + 1], sum = 0;
+  float y[ALL + 1];
+  for (int n = 0; n <= ALL; n++) {
+    CHECK_NEAR(pni_sum_squares_f64(x, n), sum, 1e-14);
+    CHECK_NEAR(pni_sum_squares_f32(y, n), sum, 1e-14);
+    CHECK(pni_finite_f64(x, n) && pni_finite_f32(y, n));
+    x[n] = y[n] = NAN; /* beyond the end */
+    CHECK(pni_finite_f64(x, n) && pni_finite_f32(y, n));
+    CHECK(!pni_finite_f64(x, n + 1) && !pni_finite_f32(y, n + 1));
+    x[n] = y[n] = -INFINITY;
+    CHECK(!pni_finite_f64(x, n + 1) && !pni_finite_f32(y, n + 1));
+    x[n] = DBL_MAX, y[n] = -FLT_MAX;
+    CHECK(pni_finite_f64(x, n + 1) && pni_finite_f32(y, n + 1));
+    x[n] = y[n] = (float)sin(1 + n * n);
+    sum += x[n] * x[n];
+  }
+}
+
 /* A norm whose squares overflow, or vanish, is |g| all the same. */
 static void test_norm(pn_context *c) {
   for (int big = 0; big < 2; big++) {
@@ -474,8 +500,9 @@ static void test_norm(pn_context *c) {
     pn_option options[] = {{"lr", 1, NULL}, {"clip_norm", 13 * size * (1 - 1e-9), NULL}, {0}};
     pn_optim *o = pn_optim_new(c, "sgd", 3, p, NULL, options);
     for (int i = 0; i < 3; i += 2)
-      grad[i] = pn_mul(c, pn_from_data(c, PN_FLOAT64, 1, (int64_t[]){3}, i ? (double[]){0, -12, 0} : (double[]){3, 0, 4}),
-                       pn_scalar(c, PN_FLOAT64, size));
+      grad[i] =
+          pn_mul(c, pn_from_data(c, PN_FLOAT64, 1, (int64_t[]){3}, i ? (double[]){0, -12, 0} : (double[]){3, 0, 4}),
+                 pn_scalar(c, PN_FLOAT64, size));
     CHECK_STATUS(c, pn_optim_apply(c, o, grad), PN_OK);
     pn_tensor_copy_out(c, p[2], got, 3);
     CHECK(got[1] < 12 * size * (1 - 0.9e-9) && got[1] > 12 * size * (1 - 1.1e-9));
@@ -483,6 +510,9 @@ static void test_norm(pn_context *c) {
     CHECK_STATUS(c, pn_optim_apply(c, o, grad), PN_OK);
     pn_tensor_copy_out(c, p[0], got, 3);
     CHECK_NEAR(got[2], -4 * size * (2 - 1e-9), 1e-12); /* the second one passed as it was */
+    size_t held = pn_context_memory(c, NULL);
+    CHECK_STATUS(c, pn_optim_apply(c, o, grad), PN_OK);
+    CHECK(pn_context_memory(c, NULL) == held);
     pn_optim_unref(o);
     pn_scope_close(c, mark);
   }
@@ -506,7 +536,10 @@ static void test_clipped_matrices(pn_context *c) {
       pn_option options[] = {{"lr", 0.1, NULL}, {"clip_norm", 3, NULL}, {"clip_value", 0.6, NULL}, {0}};
       if (!by) options[1].name = NULL;
       pn_optim *o = pn_optim_new(c, "muon", 1, &p, NULL, options);
-      for (int t = 0; t < 3; t++) CHECK_STATUS(c, pn_optim_apply(c, o, &grad), PN_OK);
+      CHECK_STATUS(c, pn_optim_apply(c, o, &grad), PN_OK);
+      pn_tensor_copy_out(c, pn_optim_state(c, o, 1), got[by], 10);
+      for (int k = 0; k < 10; k++) CHECK_NEAR(got[by][k], 0.05 * cut[k], 1e-12); /* the mean of gradients */
+      for (int t = 0; t < 2; t++) CHECK_STATUS(c, pn_optim_apply(c, o, &grad), PN_OK);
       pn_tensor_copy_out(c, p, got[by], 10);
       pn_optim_unref(o);
     }
@@ -584,6 +617,11 @@ static void test_own_refusals(pn_context *c) {
   CHECK_FAIL(c, PN_STATE, "optim_step: optimiser and loss must not be NULL");
   CHECK_STATUS(c, pn_optim_step(c, o, NULL), PN_STATE);
   CHECK_FAIL(c, PN_STATE, "optim_step: optimiser and loss must not be NULL");
+  pn_tensor *huge = pn_scalar(c, PN_FLOAT64, 1e308);
+  CHECK_STATUS(c, pn_optim_step(c, o, pn_mul(c, pn_mul(c, bowl(c, p[0]), huge), huge)), PN_NAN);
+  CHECK_FAIL(c, PN_NAN, "adam: the loss must be finite: 'mul' ");
+  CHECK_STATUS(c, pn_optim_step(c, o, pn_mul(c, p[0], huge)), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "[3]");
   CHECK_STATUS(c, pn_optim_apply(c, NULL, p), PN_STATE);
   CHECK_FAIL(c, PN_STATE, "optim_apply: optimiser must not be NULL");
   pn_optim *second = pn_optim_new(c, "adam", 2, (pn_tensor *[]){p[1], p[0]}, NULL, NULL); /* no marks are left */
@@ -614,6 +652,7 @@ int main(void) {
     }
   test_shards(PN_FLOAT64);
   test_shards(PN_FLOAT32);
+  test_sums();
   test_norm(c);
   test_clipped_matrices(c);
   test_own_refusals(c);
