@@ -1,7 +1,9 @@
 /* optim_test.c: optimisers from C: trajectories against plain loops, failed steps, state, lifetime. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../../src/nn/optimiser/update.h"
 #include "check.h"
 
 static const double target[] = {1, -2, 3};
@@ -257,6 +259,381 @@ static void test_memory(void) {
   CHECK(done);
 }
 
+/* ---- every row, number by number, against its formula ---- */
+
+typedef struct {
+  const char *name;
+  double lr, decay, a, b, eps, extra; /* decays of moments, or what the formula below reads */
+  const char *key[6];                 /* options of lr .. extra, NULL: it has none */
+} formula;
+
+#define ADAM(name)                                                                                                     \
+  {                                                                                                                    \
+    name, 0.07, 0.3, 0.7, 0.8, 0.01, 0, { "lr", "weight_decay", "beta1", "beta2", "eps", NULL }                        \
+  }
+
+static const formula formulas[] = {
+    {"sgd", 0.07, 0.3, 0.6, 0, 0, 0, {"lr", "weight_decay", "momentum", "nesterov", NULL, NULL}},
+    {"sgd", 0.07, 0.3, 0.6, 1, 0, 0, {"lr", "weight_decay", "momentum", "nesterov", NULL, NULL}},
+    ADAM("adam"),
+    ADAM("adamw"),
+    ADAM("amsgrad"),
+    ADAM("nadam"),
+    {"radam", 0.07, 0.3, 0.7, 0.85, 0.01, 0, {"lr", "weight_decay", "beta1", "beta2", "eps", NULL}},
+    ADAM("adamax"),
+    {"rmsprop", 0.07, 0.3, 0.8, 0, 0.01, 0.6, {"lr", "weight_decay", "alpha", "centred", "eps", "momentum"}},
+    {"rmsprop", 0.07, 0.3, 0.8, 1, 0.01, 0.6, {"lr", "weight_decay", "alpha", "centred", "eps", "momentum"}},
+    {"adagrad", 0.07, 0.3, 0.4, 0, 0.01, 0, {"lr", "weight_decay", "lr_decay", NULL, "eps", NULL}},
+    {"adadelta", 0.7, 0.3, 0.8, 0, 0.01, 0, {"lr", "weight_decay", "alpha", NULL, "eps", NULL}},
+    {"rprop", 0.05, 0.4, 1.5, 0.03, 0.07, 0, {"lr", "shrink", "grow", "least", "most", NULL}},
+    {"sgld", 0.07, 0.3, 0, 0, 0, 0.9, {"lr", "weight_decay", NULL, NULL, NULL, "temperature"}},
+    {"psgld", 0.07, 0.3, 0.8, 0, 0.01, 0.9, {"lr", "weight_decay", "alpha", NULL, "eps", "temperature"}},
+    {"sghmc", 0.07, 0.3, 0.4, 0, 0, 0.9, {"lr", "weight_decay", "friction", NULL, NULL, "temperature"}},
+    {"muon", 0.07, 0.3, 0.7, 0.8, 0.01, 0.6, {"lr", "weight_decay", "beta1", "beta2", "eps", "adamw_scale"}},
+};
+
+/* One number of a parameter after its step number t: x, its slots s, gradient g, standard normal number z. */
+static double stepped(const formula *f, double lr, double decay, int t, double g, double z, double x, double *s) {
+  const char *name = f->name;
+  double a = f->a, b = f->b, eps = f->eps, d = g + decay * x, past = s[0];
+  if (strcmp(name, "sgd") == 0) {
+    s[0] = a * s[0] + d;
+    return x - lr * (b ? d + a * s[0] : s[0]);
+  }
+  if (strcmp(name, "rmsprop") == 0) {
+    s[0] = a * s[0] + (1 - a) * d * d;
+    s[1] = a * s[1] + (1 - a) * d;
+    s[2] = f->extra * s[2] + d / (sqrt(fmax(s[0] - b * s[1] * s[1], 0)) + eps);
+    return x - lr * s[2];
+  }
+  if (strcmp(name, "adagrad") == 0) {
+    s[0] += d * d;
+    return x - lr / (1 + (t - 1) * a) * d / (sqrt(s[0]) + eps);
+  }
+  if (strcmp(name, "adadelta") == 0) {
+    s[0] = a * s[0] + (1 - a) * d * d;
+    double e = sqrt((s[1] + eps) / (s[0] + eps)) * d;
+    s[1] = a * s[1] + (1 - a) * e * e;
+    return x - lr * e;
+  }
+  if (strcmp(name, "rprop") == 0) {
+    double turn = past * g;
+    s[1] = fmin(fmax((t == 1 ? lr : s[1]) * (turn > 0 ? a : turn < 0 ? decay : 1), b), eps);
+    s[0] = turn < 0 ? 0 : g;
+    return turn < 0 || g == 0 ? x : x - copysign(s[1], g);
+  }
+  if (strcmp(name, "sgld") == 0) return x - lr * d + sqrt(2 * lr * f->extra) * z;
+  if (strcmp(name, "psgld") == 0) {
+    s[0] = a * s[0] + (1 - a) * d * d;
+    double metric = 1 / (sqrt(s[0]) + eps);
+    return x - lr * metric * d + sqrt(2 * lr * metric * f->extra) * z;
+  }
+  if (strcmp(name, "sghmc") == 0) {
+    s[0] = (1 - a) * s[0] - lr * d + sqrt(2 * a * lr * f->extra) * z;
+    return x + s[0];
+  }
+  if (strcmp(name, "adamax") == 0) {
+    s[0] = a * s[0] + (1 - a) * d;
+    s[1] = fmax(b * s[1], fabs(d) + eps);
+    return x - lr / (1 - pow(a, t)) * s[0] / s[1];
+  }
+  if (strcmp(name, "muon") == 0) lr *= f->extra;
+  s[0] = a * s[0] + (1 - a) * g;
+  s[1] = b * s[1] + (1 - b) * g * g;
+  double mean = s[0] / (1 - pow(a, t)), square = s[1] / (1 - pow(b, t));
+  if (strcmp(name, "amsgrad") == 0) {
+    s[2] = fmax(s[2], s[1]);
+    square = s[2] / (1 - pow(b, t));
+  }
+  if (strcmp(name, "nadam") == 0) mean = a * s[0] / (1 - pow(a, t + 1)) + (1 - a) * g / (1 - pow(a, t));
+  double by = sqrt(square) + eps;
+  if (strcmp(name, "radam") == 0) {
+    double most = 2 / (1 - b) - 1, r = most - 2 * t * pow(b, t) / (1 - pow(b, t));
+    double rectified = sqrt((r - 4) * (r - 2) * most / ((most - 4) * (most - 2) * r));
+    by = r > 5 ? (sqrt(s[1]) + eps) / sqrt(1 - pow(b, t)) / rectified : 1;
+  }
+  return x - lr * decay * x - lr * mean / by;
+}
+
+enum { PARAMS = 5, MOST_SIZE = 200 };
+
+/* Sizes at the ends of the 64 lanes of a sum of squares; one of nothing. */
+static const int64_t size_of[PARAMS] = {1, 64, 0, 65, 191};
+
+/* Gradient k of parameter i at step t; two parameters have none at the second. */
+static double slope(int i, int k, int t) { return 3 * sin(1.7 * k + 2.3 * i + 0.9 * t * t) + (k % 7 == 3 ? 2 : 0); }
+static bool rests(int i, int t) { return t == 2 && (i == 1 || i == 4); }
+
+/* Eight steps with options of single parameters and both ways of clipping, which count in some steps only. */
+static void test_formula(const formula *f, pn_dtype dtype, int threads, double tolerance) {
+  static double x[PARAMS][MOST_SIZE], s[PARAMS][MOST_SIZE][3], got[MOST_SIZE], g[PARAMS][MOST_SIZE];
+  pn_context *c = pn_context_new(&(pn_context_config){.seed = 5, .threads = threads});
+  pn_context *other = pn_context_new(&(pn_context_config){.seed = 5, .threads = 1});
+  pn_tensor *p[PARAMS], *grad[PARAMS];
+  double value[6] = {f->lr, f->decay, f->a, f->b, f->eps, f->extra}, limit = 2.4, norm_limit = 40, worst = 0;
+  pn_option options[9] = {{"clip_norm", norm_limit, NULL}, {"clip_value", limit, NULL}};
+  int count = 2, done[PARAMS] = {0};
+  for (int k = 0; k < 6; k++)
+    if (f->key[k]) options[count++] = (pn_option){f->key[k], value[k], NULL};
+  memset(s, 0, sizeof s);
+  for (int i = 0; i < PARAMS; i++) {
+    for (int k = 0; k < size_of[i]; k++) x[i][k] = (float)cos(1 + 0.7 * k + i);
+    p[i] = pn_param(c, pn_cast(c, pn_from_data(c, PN_FLOAT64, 1, &size_of[i], x[i]), dtype));
+  }
+  pn_optim *o = pn_optim_new(c, f->name, PARAMS, p, NULL, options);
+  CHECK_STATUS(c, pn_optim_set_own(c, o, 1, "lr", 0.04), PN_OK);
+  CHECK_STATUS(c, pn_optim_set_own(c, o, 1, "lr_scale", 0.5), PN_OK); /* of no account beside a rate of its own */
+  CHECK_STATUS(c, pn_optim_set_own(c, o, 3, "lr_scale", 0.9), PN_OK);
+  CHECK_STATUS(c, pn_optim_set_own(c, o, 3, f->key[1], 0.45), PN_OK);
+  for (int t = 1; t <= 8; t++) {
+    double squares = 0, scale = t % 3 == 0 ? 3 : 0.4;
+    for (int i = 0; i < PARAMS; i++) {
+      for (int k = 0; k < size_of[i]; k++) g[i][k] = (float)(scale * slope(i, k, t));
+      for (int k = 0; k < size_of[i] && !rests(i, t); k++) squares += g[i][k] * g[i][k];
+      grad[i] = rests(i, t) ? NULL : pn_cast(c, pn_from_data(c, PN_FLOAT64, 1, &size_of[i], g[i]), dtype);
+    }
+    CHECK_STATUS(c, pn_optim_apply(c, o, grad), PN_OK);
+    double by = fmin(1, norm_limit / sqrt(squares));
+    CHECK((by < 1) == (t % 3 == 0));
+    for (int i = 0; i < PARAMS; i++) {
+      double z[MOST_SIZE] = {0}, lr = i == 1 ? 0.04 : i == 3 ? 0.9 * f->lr : f->lr, decay = i == 3 ? 0.45 : f->decay;
+      if (rests(i, t)) continue;
+      done[i]++;
+      if (f->key[5] && strcmp(f->key[5], "temperature") == 0)
+        pn_tensor_copy_out(other, pn_randn(other, NULL, dtype, 1, &size_of[i]), z, size_of[i]);
+      for (int k = 0; k < size_of[i]; k++)
+        x[i][k] = stepped(f, lr, decay, done[i], fmax(-limit, fmin(limit, by * g[i][k])), z[k], x[i][k], s[i][k]);
+    }
+    for (int i = 0; i < PARAMS; i++) {
+      pn_tensor_copy_out(c, p[i], got, size_of[i]);
+      for (int k = 0; k < size_of[i]; k++) worst = fmax(worst, fabs(got[k] - x[i][k]));
+    }
+  }
+  if (!check_record(worst < tolerance)) printf("%s, %s: %g off\n", f->name, pn_dtype_name(dtype), worst);
+  double steps_of[PARAMS];
+  pn_tensor_copy_out(c, pn_optim_state(c, o, 0), steps_of, PARAMS);
+  for (int i = 0; i < PARAMS; i++) CHECK(steps_of[i] == done[i]);
+  pn_optim_unref(o);
+  pn_context_close(c);
+  pn_context_close(other);
+}
+
+/* Numbers of several shards of 16384: the norm and every update are those of plain loops, with one thread and with two,
+ * to the bit of each other. */
+static void test_shards(pn_dtype dtype) {
+  enum { N = 3, ALL = 16383 + 1 + 33000 };
+  static const int64_t sizes[N] = {16383, 1, 33000};
+  static double g[ALL], got[2][ALL];
+  double squares = 0;
+  for (int k = 0; k < ALL; k++) {
+    g[k] = (float)(sin(0.37 * k) + (k == 16383));
+    squares += g[k] * g[k];
+  }
+  for (int threads = 1; threads <= 2; threads++) {
+    pn_context *c = pn_context_new(&(pn_context_config){.threads = threads});
+    pn_tensor *p[N], *grad[N];
+    for (int i = 0, from = 0; i < N; from += (int)sizes[i++]) {
+      p[i] = pn_param(c, pn_zeros(c, dtype, 1, &sizes[i]));
+      grad[i] = pn_cast(c, pn_from_data(c, PN_FLOAT64, 1, &sizes[i], g + from), dtype);
+    }
+    pn_option options[] = {{"lr", 1, NULL}, {"clip_norm", 10, NULL}, {0}};
+    pn_optim *o = pn_optim_new(c, "sgd", N, p, NULL, options);
+    CHECK_STATUS(c, pn_optim_apply(c, o, grad), PN_OK);
+    double *to = got[threads - 1];
+    for (int i = 0, from = 0; i < N; from += (int)sizes[i++]) pn_tensor_copy_out(c, p[i], to + from, sizes[i]);
+    double worst = 0;
+    for (int k = 0; k < ALL; k++) worst = fmax(worst, fabs(to[k] + 10 / sqrt(squares) * g[k]));
+    CHECK(worst < (dtype == PN_FLOAT64 ? 1e-14 : 1e-8));
+    for (int bad = 0; bad < N; bad++) /* the first parameter is named, in whichever shard it lies */
+      for (int64_t k = 0; k < sizes[bad]; k += k + 1 < sizes[bad] ? sizes[bad] - 1 : 1) {
+        double nan = bad ? INFINITY : NAN;
+        pn_tensor *wrong[N];
+        for (int i = 0, from = 0; i < N; from += (int)sizes[i++]) {
+          static double v[ALL];
+          memcpy(v, g + from, (size_t)sizes[i] * sizeof *v);
+          if (i >= bad) v[i == bad ? k : 0] = nan;
+          wrong[i] = pn_cast(c, pn_from_data(c, PN_FLOAT64, 1, &sizes[i], v), dtype);
+        }
+        char text[128];
+        snprintf(text, sizeof text, "gradient of parameter %d (shape [%d]) must be finite: given by the caller",
+                 bad + 1, (int)sizes[bad]);
+        CHECK_STATUS(c, pn_optim_apply(c, o, wrong), PN_NAN);
+        CHECK_FAIL(c, PN_NAN, text);
+      }
+    double after[1];
+    pn_tensor_copy_out(c, p[1], after, 1);
+    CHECK(after[0] == to[16383]);
+    pn_optim_unref(o);
+    pn_context_close(c);
+  }
+  CHECK(memcmp(got[0], got[1], sizeof got[0]) == 0);
+}
+
+/* Sums of squares and the look for numbers that are not finite, of every size up to some lanes. */
+static void test_sums(void) {
+  enum { ALL = 200 };
+  double x[ALL + 1], sum = 0;
+  float y[ALL + 1];
+  for (int n = 0; n <= ALL; n++) {
+    CHECK_NEAR(pni_sum_squares_f64(x, n), sum, 1e-14);
+    CHECK_NEAR(pni_sum_squares_f32(y, n), sum, 1e-14);
+    CHECK(pni_finite_f64(x, n) && pni_finite_f32(y, n));
+    x[n] = y[n] = NAN; /* beyond the end */
+    CHECK(pni_finite_f64(x, n) && pni_finite_f32(y, n));
+    CHECK(!pni_finite_f64(x, n + 1) && !pni_finite_f32(y, n + 1));
+    x[n] = y[n] = -INFINITY;
+    CHECK(!pni_finite_f64(x, n + 1) && !pni_finite_f32(y, n + 1));
+    x[n] = DBL_MAX, y[n] = -FLT_MAX;
+    CHECK(pni_finite_f64(x, n + 1) && pni_finite_f32(y, n + 1));
+    x[n] = y[n] = (float)sin(1 + n * n);
+    sum += x[n] * x[n];
+  }
+}
+
+/* A norm whose squares overflow, or vanish, is |g| all the same. */
+static void test_norm(pn_context *c) {
+  for (int big = 0; big < 2; big++) {
+    size_t mark = pn_scope_open(c);
+    double size = big ? 1e200 : 1, got[3];
+    pn_tensor *p[3], *grad[3] = {NULL, NULL, NULL};
+    for (int i = 0; i < 3; i++) p[i] = start(c, PN_FLOAT64);
+    pn_option options[] = {{"lr", 1, NULL}, {"clip_norm", 13 * size * (1 - 1e-9), NULL}, {0}};
+    pn_optim *o = pn_optim_new(c, "sgd", 3, p, NULL, options);
+    for (int i = 0; i < 3; i += 2)
+      grad[i] =
+          pn_mul(c, pn_from_data(c, PN_FLOAT64, 1, (int64_t[]){3}, i ? (double[]){0, -12, 0} : (double[]){3, 0, 4}),
+                 pn_scalar(c, PN_FLOAT64, size));
+    CHECK_STATUS(c, pn_optim_apply(c, o, grad), PN_OK);
+    pn_tensor_copy_out(c, p[2], got, 3);
+    CHECK(got[1] < 12 * size * (1 - 0.9e-9) && got[1] > 12 * size * (1 - 1.1e-9));
+    CHECK_STATUS(c, pn_optim_set(c, o, "clip_norm", 13 * size * (1 + 1e-9)), PN_OK);
+    CHECK_STATUS(c, pn_optim_apply(c, o, grad), PN_OK);
+    pn_tensor_copy_out(c, p[0], got, 3);
+    CHECK_NEAR(got[2], -4 * size * (2 - 1e-9), 1e-12); /* the second one passed as it was */
+    size_t held = pn_context_memory(c, NULL);
+    CHECK_STATUS(c, pn_optim_apply(c, o, grad), PN_OK);
+    CHECK(pn_context_memory(c, NULL) == held);
+    pn_optim_unref(o);
+    pn_scope_close(c, mark);
+  }
+}
+
+/* Muon's steps in matrices of both shapes are those of gradients that were clipped beforehand. */
+static void test_clipped_matrices(pn_context *c) {
+  for (int turned = 0; turned < 2; turned++) {
+    size_t mark = pn_scope_open(c);
+    int64_t shape[] = {turned ? 2 : 5, turned ? 5 : 2};
+    double g[10], cut[10], squares = 0, got[2][10];
+    for (int k = 0; k < 10; k++) {
+      g[k] = 2 * cos(1.3 * k * k + k);
+      squares += g[k] * g[k];
+    }
+    for (int k = 0; k < 10; k++) cut[k] = fmax(-0.6, fmin(0.6, g[k] * 3 / sqrt(squares)));
+    CHECK(squares > 9);
+    for (int by = 0; by < 2; by++) {
+      pn_tensor *p = pn_param(c, pn_full(c, PN_FLOAT64, 2, shape, 0.3));
+      pn_tensor *grad = pn_from_data(c, PN_FLOAT64, 2, shape, by ? g : cut);
+      pn_option options[] = {{"lr", 0.1, NULL}, {"clip_norm", 3, NULL}, {"clip_value", 0.6, NULL}, {0}};
+      if (!by) options[1].name = NULL;
+      pn_optim *o = pn_optim_new(c, "muon", 1, &p, NULL, options);
+      CHECK_STATUS(c, pn_optim_apply(c, o, &grad), PN_OK);
+      pn_tensor_copy_out(c, pn_optim_state(c, o, 1), got[by], 10);
+      for (int k = 0; k < 10; k++) CHECK_NEAR(got[by][k], 0.05 * cut[k], 1e-12); /* the mean of gradients */
+      for (int t = 0; t < 2; t++) CHECK_STATUS(c, pn_optim_apply(c, o, &grad), PN_OK);
+      pn_tensor_copy_out(c, p, got[by], 10);
+      pn_optim_unref(o);
+    }
+    for (int k = 0; k < 10; k++) CHECK_NEAR(got[1][k], got[0][k], 1e-10);
+    CHECK(fabs(got[0][0] - 0.3) > 0.01);
+    pn_scope_close(c, mark);
+  }
+}
+
+static void test_own_refusals(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *p[2] = {start(c, PN_FLOAT64), start(c, PN_FLOAT32)};
+  pn_optim *o = pn_optim_new(c, "adam", 2, p, NULL, NULL);
+  static const struct {
+    int i;
+    const char *option;
+    double value;
+    const char *said; /* NULL: taken */
+  } row[] = {{-1, "lr", 1, "adam: parameter must lie in 0 to 1, got -1"},
+             {2, "lr", 1, "adam: parameter must lie in 0 to 1, got 2"},
+             {0, "lr_scale", -1e-9, "adam: lr_scale must be a number from 0, got -1e-09"},
+             {0, "lr_scale", NAN, "adam: lr_scale must be a number from 0, got"},
+             {0, "lr_scale", INFINITY, "adam: lr_scale must be a number from 0, got inf"},
+             {0, "clip_norm", 1, "adam: 'clip_norm' is of all parameters together"},
+             {1, "clip_value", 1, "adam: 'clip_value' is of all parameters together"},
+             {1, "beta1", 1, "adam: beta1 must lie in"},
+             {1, "bet", 0.5, "adam: unknown option 'bet'"},
+             {0, "lr_scale", 0, NULL},
+             {1, "beta1", 0, NULL}};
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+    pn_status got = pn_optim_set_own(c, o, row[k].i, row[k].option, row[k].value);
+    CHECK_STATUS(c, got, row[k].said ? PN_DOMAIN : PN_OK);
+    if (row[k].said) CHECK_FAIL(c, PN_DOMAIN, row[k].said);
+  }
+  char buf[64];
+  CHECK_INT(pn_optim_num_states(o), 5);
+  CHECK_STR(pn_optim_state_name(o, 0, buf, sizeof buf), "step");
+  CHECK_STR(pn_optim_state_name(o, 3, buf, sizeof buf), "m.2");
+  CHECK_STR(pn_optim_state_name(o, 4, buf, sizeof buf), "v.2");
+  CHECK(!pn_optim_state_name(o, 5, buf, sizeof buf) && !pn_optim_state_name(o, -1, buf, sizeof buf));
+  CHECK(!pn_optim_state_name(o, 0, NULL, 0) && !pn_optim_state_name(NULL, 0, buf, sizeof buf));
+  for (int at = -1; at <= 5; at += 6) {
+    char text[64];
+    snprintf(text, sizeof text, "adam: state number must lie in 0 to 4, got %d", at);
+    CHECK(!pn_optim_state(c, o, at));
+    CHECK_FAIL(c, PN_DOMAIN, text);
+    CHECK_STATUS(c, pn_optim_set_state(c, o, at, p[0]), PN_DOMAIN);
+    CHECK_FAIL(c, PN_DOMAIN, text);
+  }
+  CHECK_STATUS(c, pn_optim_set_state(c, o, 1, NULL), PN_STATE);
+  CHECK_FAIL(c, PN_STATE, "adam: state must be a tensor, got NULL");
+  CHECK_STATUS(c, pn_optim_set_state(c, o, 1, p[1]), PN_DTYPE);
+  CHECK_FAIL(c, PN_DTYPE, "adam: 'm.1' must be float64, got float32");
+  CHECK_STATUS(c, pn_optim_set_state(c, o, 3, pn_zeros(c, PN_FLOAT32, 2, (int64_t[]){3, 1})), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "adam: 'm.2' must have shape [3], got [3, 1]");
+  CHECK_STATUS(c, pn_optim_set_state(c, o, 3, pn_full(c, PN_FLOAT32, 1, (int64_t[]){3}, INFINITY)), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "adam: 'm.2' must be finite");
+  CHECK_STATUS(c, pn_optim_set_state(c, o, 4, pn_full(c, PN_FLOAT32, 1, (int64_t[]){3}, INFINITY)), PN_OK);
+  CHECK_STATUS(c, pn_optim_set_state(c, o, 4, pn_full(c, PN_FLOAT32, 1, (int64_t[]){3}, -1e-30)), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "adam: 'v.2' must be sums of squares, 0 or more");
+  for (int64_t more = 0; more < 2; more++) {
+    int64_t step[2] = {0, ((int64_t)1 << 53) + more};
+    CHECK_STATUS(c, pn_optim_set_state(c, o, 0, pn_from_data(c, PN_INT64, 1, (int64_t[]){2}, step)),
+                 more ? PN_DOMAIN : PN_OK);
+    if (more) CHECK_FAIL(c, PN_DOMAIN, "adam: 'step' must be numbers of steps, from 0 to 2^53");
+  }
+  double value = 7;
+  CHECK_STATUS(c, pn_optim_get(c, o, "betb", &value), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "adam: unknown option 'betb'");
+  CHECK(value == 7 && pn_optim_num_params(o) == 2 && pn_optim_num_params(NULL) == 0);
+  CHECK(pn_optim_param(o, 0) == p[0] && pn_optim_param(o, 1) == p[1] && !pn_optim_param(o, 2));
+  CHECK(!pn_optim_param(o, -1) && !pn_optim_param(NULL, 0) && !pn_optim_type(NULL));
+  CHECK_STR(pn_optim_type(o), "adam");
+  CHECK_STATUS(c, pn_optim_step(c, NULL, p[0]), PN_STATE);
+  CHECK_FAIL(c, PN_STATE, "optim_step: optimiser and loss must not be NULL");
+  CHECK_STATUS(c, pn_optim_step(c, o, NULL), PN_STATE);
+  CHECK_FAIL(c, PN_STATE, "optim_step: optimiser and loss must not be NULL");
+  pn_tensor *huge = pn_scalar(c, PN_FLOAT64, 1e308);
+  CHECK_STATUS(c, pn_optim_step(c, o, pn_mul(c, pn_mul(c, bowl(c, p[0]), huge), huge)), PN_NAN);
+  CHECK_FAIL(c, PN_NAN, "adam: the loss must be finite: 'mul' ");
+  CHECK_STATUS(c, pn_optim_step(c, o, pn_mul(c, p[0], huge)), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "[3]");
+  CHECK_STATUS(c, pn_optim_apply(c, NULL, p), PN_STATE);
+  CHECK_FAIL(c, PN_STATE, "optim_apply: optimiser must not be NULL");
+  pn_optim *second = pn_optim_new(c, "adam", 2, (pn_tensor *[]){p[1], p[0]}, NULL, NULL); /* no marks are left */
+  CHECK(second && !pn_optim_new(c, "adam", 3, (pn_tensor *[]){p[1], p[0], NULL}, NULL, NULL));
+  CHECK_FAIL(c, PN_STATE, "adam: parameter 3 must be made by param, got NULL");
+  CHECK(!pn_optim_new(c, "adam", 2, (pn_tensor *[]){p[1], pn_zeros(c, PN_FLOAT64, 0, NULL)}, NULL, NULL));
+  CHECK_FAIL(c, PN_STATE, "adam: parameter 2 must be made by param, got another tensor");
+  pn_optim_unref(second);
+  pn_optim_unref(o);
+  pn_scope_close(c, mark);
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
   test_adam(c, PN_FLOAT64, 1e-12);
@@ -268,6 +645,17 @@ int main(void) {
   test_refusals(c);
   test_state(c);
   test_memory();
+  for (size_t k = 0; k < sizeof formulas / sizeof *formulas; k++)
+    for (int threads = 1; threads <= 2; threads++) {
+      test_formula(&formulas[k], PN_FLOAT64, threads, 1e-12);
+      test_formula(&formulas[k], PN_FLOAT32, threads, 5e-6);
+    }
+  test_shards(PN_FLOAT64);
+  test_shards(PN_FLOAT32);
+  test_sums();
+  test_norm(c);
+  test_clipped_matrices(c);
+  test_own_refusals(c);
   CHECK_INT(pn_context_objects(c), 0);
   CHECK_STATUS(c, pn_context_status(c), PN_OK);
   pn_context_close(c);

@@ -1,0 +1,250 @@
+/* recurrent_test.c: recurrent layers against the same networks step by step in other operations: values, last states,
+ * gradients and gradients of gradients; sizes at the ends of vectors, one step and more than an operation takes inputs,
+ * both directions, lengths, strides, both types, one thread and two; refusals. */
+#include "check.h"
+
+enum { MOST_STEPS = 70, LEAVES = 7 };
+
+typedef struct {
+  const char *kind;
+  int64_t steps, batch, hidden, in;
+  bool bias, reverse, states, lengths, relu;
+  pn_dtype dtype;
+} shape;
+
+static pn_tensor *numbers(pn_context *c, pn_dtype dtype, int ndim, const int64_t *size, double by) {
+  int64_t n = 1;
+  static double v[1 << 16];
+  for (int k = 0; k < ndim; k++) n *= size[k];
+  for (int64_t i = 0; i < n; i++) v[i] = sin(by * (double)(i + 1) + 0.3 * (double)(i % 5));
+  return pn_cast(c, pn_from_data(c, PN_FLOAT64, ndim, size, v), dtype);
+}
+
+static int64_t length_of(const shape *s, int64_t b) { return s->lengths ? (b * 3 + 1) % (s->steps + 1) : s->steps; }
+
+static pn_tensor *part(pn_context *c, pn_tensor *t, int64_t k, int64_t n) { return pn_slice(c, t, -1, k * n, n, 1); }
+
+/* One step of all rows: the state h (and c) becomes the next one. */
+static void step_of(pn_context *c, const shape *s, pn_tensor *const *leaf, pn_tensor *x, pn_tensor **h) {
+  int64_t n = s->hidden;
+  pn_tensor *gi = pn_matmul(c, x, pn_transpose(c, leaf[1], 0, 1)), *one = pn_scalar(c, s->dtype, 1);
+  pn_tensor *gh = pn_matmul(c, h[0], pn_transpose(c, leaf[2], 0, 1));
+  if (s->bias) gi = pn_add(c, gi, leaf[3]), gh = pn_add(c, gh, leaf[4]);
+  pn_tensor *a = pn_add(c, gi, gh);
+  if (strcmp(s->kind, "rnn") == 0) {
+    h[0] = s->relu ? pn_relu(c, a) : pn_tanh(c, a);
+  } else if (strcmp(s->kind, "gru") == 0) {
+    pn_tensor *r = pn_sigmoid(c, part(c, a, 0, n)), *z = pn_sigmoid(c, part(c, a, 1, n));
+    pn_tensor *new = pn_tanh(c, pn_add(c, part(c, gi, 2, n), pn_mul(c, r, part(c, gh, 2, n))));
+    h[0] = pn_add(c, pn_mul(c, pn_sub(c, one, z), new), pn_mul(c, z, h[0]));
+  } else {
+    pn_tensor *i = pn_sigmoid(c, part(c, a, 0, n)), *f = pn_sigmoid(c, part(c, a, 1, n));
+    pn_tensor *g = pn_tanh(c, part(c, a, 2, n)), *o = pn_sigmoid(c, part(c, a, 3, n));
+    h[1] = pn_add(c, pn_mul(c, f, h[1]), pn_mul(c, i, g));
+    h[0] = pn_mul(c, o, pn_tanh(c, h[1]));
+  }
+}
+
+/* Outputs of all steps and last states, row by row: each ends with its own length, and runs back from there. leaf: x,
+ * weights, biases, states. */
+static void by_steps(pn_context *c, const shape *s, int states, pn_tensor *const *leaf, pn_tensor **out,
+                     pn_tensor **last) {
+  pn_tensor *row[2][40], *all[40];
+  for (int64_t b = 0; b < s->batch; b++) {
+    pn_tensor *h[2], *at[MOST_STEPS], *zero = pn_zeros(c, s->dtype, 2, (int64_t[]){1, s->hidden});
+    for (int k = 0; k < states; k++) h[k] = s->states ? pn_slice(c, leaf[5 + k], 0, b, 1, 1) : zero;
+    int64_t n = length_of(s, b);
+    for (int64_t t = 0; t < s->steps; t++) at[t] = zero;
+    for (int64_t j = 0; j < n; j++) {
+      int64_t t = s->reverse ? n - 1 - j : j;
+      step_of(c, s, leaf, pn_slice(c, pn_select(c, leaf[0], 0, t), 0, b, 1, 1), h);
+      at[t] = h[0];
+    }
+    pn_tensor *half[2] = {NULL, NULL};
+    int64_t first = s->steps / 2;
+    if (first) half[0] = pn_stack(c, (int)first, at, 0);
+    half[1] = pn_stack(c, (int)(s->steps - first), at + first, 0);
+    all[b] = first ? pn_concatenate(c, 2, half, 0) : half[1];
+    for (int k = 0; k < states; k++) row[k][b] = h[k];
+  }
+  *out = pn_concatenate(c, (int)s->batch, all, 1);
+  for (int k = 0; k < states; k++) last[k] = pn_concatenate(c, (int)s->batch, row[k], 0);
+}
+
+static double apart(pn_context *c, pn_tensor *a, pn_tensor *b) {
+  if (!a || !b) return NAN;
+  double v = NAN;
+  pn_tensor_copy_out(c, pn_max(c, pn_abs(c, pn_sub(c, a, b)), PN_ALL, 0), &v, 1);
+  return v;
+}
+
+static void compare(shape s, int threads) {
+  pn_context *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = threads});
+  pn_option options[] = {
+      {"bias", s.bias, NULL}, {"reverse", s.reverse, NULL}, {"activation", 0, s.relu ? "relu" : "tanh"}, {0}};
+  if (strcmp(s.kind, "rnn") != 0) options[2].name = NULL;
+  pn_layer *l = pn_layer_new(c, s.kind, 2, (int64_t[]){s.in, s.hidden}, s.dtype, NULL, options);
+  int states = pn_layer_num_states(l);
+  /* x lies with the batch before time */
+  pn_tensor *x = pn_param(c, numbers(c, s.dtype, 3, (int64_t[]){s.batch, s.steps, s.in}, 0.7));
+  pn_tensor *given[2], *lengths = NULL, *leaf[LEAVES] = {x};
+  int64_t list[40];
+  for (int64_t b = 0; b < s.batch; b++) list[b] = length_of(&s, b);
+  if (s.lengths) lengths = pn_from_data(c, PN_INT64, 1, &s.batch, list);
+  for (int k = 0; k < pn_layer_num_params(l); k++) leaf[1 + k] = pn_layer_param(l, k);
+  for (int k = 0; k < states; k++)
+    leaf[5 + k] = given[k] = pn_param(c, numbers(c, s.dtype, 2, (int64_t[]){s.batch, s.hidden}, 0.9 + k));
+  CHECK_INT(pn_layer_num_params(l), s.bias ? 4 : 2);
+  pn_tensor *out[2], *last[2][2], *loss[2], *grad[2][LEAVES], *twice[2][LEAVES], *graph[2][LEAVES], *about[LEAVES];
+  pn_tensor *turned = pn_transpose(c, x, 0, 1), *inside[LEAVES];
+  memcpy(inside, leaf, sizeof inside);
+  inside[0] = turned;
+  by_steps(c, &s, states, inside, &out[0], last[0]);
+  if (s.lengths) {
+    out[1] = pn_layer_call(c, l, 2, (pn_tensor *[]){turned, lengths}, PN_MODE_EVALUATION, NULL);
+    memcpy(last[1], last[0], sizeof last[1]);
+  } else {
+    CHECK_STATUS(c, pn_layer_unroll(c, l, turned, s.states ? given : NULL, PN_MODE_EVALUATION, NULL, &out[1], last[1]),
+                 PN_OK);
+  }
+  double bound = s.dtype == PN_FLOAT64 ? 1e-12 : 1e-5;
+  CHECK(apart(c, out[0], out[1]) < bound);
+  int n = 0;
+  for (int k = 0; k < LEAVES; k++)
+    if (leaf[k] && (k < 5 || s.states)) about[n++] = leaf[k];
+  for (int way = 0; way < 2; way++) {
+    int64_t size[] = {s.steps, s.batch, s.hidden};
+    loss[way] = pn_sum(c, pn_mul(c, out[way], numbers(c, s.dtype, 3, size, 0.31)), PN_ALL, 0);
+    for (int k = 0; k < states && !s.lengths; k++) {
+      CHECK(apart(c, last[0][k], last[1][k]) < bound);
+      pn_tensor *weighed = pn_mul(c, last[way][k], numbers(c, s.dtype, 2, size + 1, 0.57 + k));
+      loss[way] = pn_add(c, loss[way], pn_sum(c, weighed, PN_ALL, 0));
+    }
+    CHECK_STATUS(c, pn_grad(c, loss[way], n, about, 0, grad[way]), PN_OK);
+    CHECK_STATUS(c, pn_grad(c, loss[way], n, about, 1, graph[way]), PN_OK);
+    pn_tensor *slope = NULL;
+    for (int k = 0; k < n; k++) {
+      pn_tensor *w = pn_reshape(c, graph[way][k], 1, (int64_t[]){-1});
+      pn_tensor *sum = pn_sum(c, pn_mul(c, w, numbers(c, s.dtype, 1, pn_tensor_shape(w), 0.11 + k)), PN_ALL, 0);
+      slope = slope ? pn_add(c, slope, sum) : sum;
+    }
+    CHECK_STATUS(c, pn_grad(c, slope, n, about, 0, twice[way]), PN_OK);
+  }
+  for (int k = 0; k < n; k++) {
+    double to = bound * (double)(10 + s.steps * s.batch);
+    bool same = apart(c, grad[0][k], grad[1][k]) < to && apart(c, graph[0][k], graph[1][k]) < to &&
+                apart(c, grad[1][k], graph[1][k]) < to && apart(c, twice[0][k], twice[1][k]) < 10 * to;
+    if (!check_record(same))
+      printf("%s, %d steps of %d rows, hidden %d, leaf %d: %g %g %g %g off\n", s.kind, (int)s.steps, (int)s.batch,
+             (int)s.hidden, k, apart(c, grad[0][k], grad[1][k]), apart(c, graph[0][k], graph[1][k]),
+             apart(c, grad[1][k], graph[1][k]), apart(c, twice[0][k], twice[1][k]));
+  }
+  CHECK_STATUS(c, pn_context_status(c), PN_OK);
+  pn_layer_unref(l);
+  pn_context_close(c);
+}
+
+/* Rows of a batch do not depend on each other or on the number of threads, to the bit: many of them, of some steps. */
+static void rows(const char *kind, pn_dtype dtype) {
+  enum { STEPS = 3, BATCH = 70, HIDDEN = 40, IN = 2 };
+  double got[2][2][BATCH * HIDDEN * STEPS];
+  for (int threads = 1; threads <= 2; threads++) {
+    pn_context *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = threads});
+    pn_layer *l = pn_layer_new(c, kind, 2, (int64_t[]){IN, HIDDEN}, dtype, NULL, NULL);
+    pn_tensor *x = pn_param(c, numbers(c, dtype, 3, (int64_t[]){STEPS, BATCH, IN}, 0.7)), *dx;
+    pn_tensor *y = pn_layer_forward(c, l, x, PN_MODE_EVALUATION, NULL);
+    CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_square(c, y), PN_ALL, 0), 1, &x, 0, &dx), PN_OK);
+    pn_tensor_copy_out(c, y, got[threads - 1][0], BATCH * HIDDEN * STEPS);
+    pn_tensor_copy_out(c, dx, got[threads - 1][1], BATCH * IN * STEPS);
+    pn_layer_unref(l);
+    pn_context_close(c);
+  }
+  CHECK(memcmp(got[0][0], got[1][0], sizeof got[0][0]) == 0);
+  CHECK(memcmp(got[0][1], got[1][1], BATCH * IN * STEPS * sizeof(double)) == 0);
+}
+
+static void refusals(void) {
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
+  size_t mark = pn_scope_open(c);
+  pn_layer *l = pn_layer_new(c, "lstm", 2, (int64_t[]){2, 3}, PN_FLOAT64, NULL, NULL);
+  pn_tensor *x = pn_zeros(c, PN_FLOAT64, 3, (int64_t[]){4, 5, 2}), *out, *last[2];
+  pn_tensor *state = pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){5, 3}), *flat = pn_zeros(c, PN_FLOAT64, 1, (int64_t[]){3});
+  CHECK_STATUS(c, pn_layer_unroll(c, l, x, (pn_tensor *[]){NULL, state}, PN_MODE_EVALUATION, NULL, NULL, last), PN_OK);
+  CHECK_STATUS(c, pn_layer_unroll(c, l, x, (pn_tensor *[]){state, flat}, PN_MODE_EVALUATION, NULL, &out, last),
+               PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "lstm: state must have shape [5, 3], got [3]");
+  pn_tensor *wide = pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){5, 4}), *few = pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){4, 3});
+  CHECK_STATUS(c, pn_layer_unroll(c, l, x, (pn_tensor *[]){wide, NULL}, PN_MODE_EVALUATION, NULL, &out, last),
+               PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "lstm: state must have shape [5, 3], got [5, 4]");
+  CHECK_STATUS(c, pn_layer_unroll(c, l, x, (pn_tensor *[]){few, NULL}, PN_MODE_EVALUATION, NULL, &out, last), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "lstm: state must have shape [5, 3], got [4, 3]");
+  CHECK(!pn_layer_forward(c, l, pn_zeros(c, PN_FLOAT64, 3, (int64_t[]){0, 5, 2}), PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "lstm: input must have shape [T, ..., 2] with at least one step, got [0, 5, 2]");
+  CHECK(!pn_layer_forward(c, l, pn_zeros(c, PN_FLOAT64, 1, (int64_t[]){2}), PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "lstm: input must have shape [T, ..., 2]");
+  pn_tensor *lengths = pn_zeros(c, PN_INT64, 1, (int64_t[]){4}), *square = pn_zeros(c, PN_INT64, 2, (int64_t[]){5, 1});
+  CHECK(!pn_layer_call(c, l, 2, (pn_tensor *[]){x, lengths}, PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "lstm: lengths must have shape [5], got [4]");
+  CHECK(!pn_layer_call(c, l, 2, (pn_tensor *[]){x, square}, PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "lstm: lengths must have shape [5], got [5, 1]");
+  /* a batch of nothing, one axis, and one of several; a step is a sequence of one */
+  CHECK(pn_tensor_ndim(
+            pn_layer_forward(c, l, pn_zeros(c, PN_FLOAT64, 3, (int64_t[]){4, 0, 2}), PN_MODE_EVALUATION, NULL)) == 3);
+  pn_tensor *one = pn_layer_forward(c, l, pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){4, 2}), PN_MODE_EVALUATION, NULL);
+  CHECK(pn_tensor_ndim(one) == 2 && pn_tensor_shape(one)[0] == 4 && pn_tensor_shape(one)[1] == 3);
+  CHECK_STATUS(c,
+               pn_layer_unroll(c, l, numbers(c, PN_FLOAT64, 4, (int64_t[]){1, 5, 2, 2}, 1), NULL, PN_MODE_EVALUATION,
+                               NULL, &out, last),
+               PN_OK);
+  CHECK(pn_tensor_ndim(out) == 4 && pn_tensor_ndim(last[1]) == 3 && pn_tensor_shape(last[1])[1] == 2);
+  pn_tensor *next[2];
+  CHECK_STATUS(
+      c, pn_layer_step(c, l, numbers(c, PN_FLOAT64, 3, (int64_t[]){5, 2, 2}, 1), NULL, PN_MODE_EVALUATION, NULL, next),
+      PN_OK);
+  CHECK(apart(c, next[0], last[0]) == 0 && apart(c, next[1], last[1]) == 0);
+  CHECK_STATUS(c, pn_context_status(c), PN_OK);
+  /* weights start uniformly on +-1 / sqrt(hidden) */
+  pn_layer *many = pn_layer_new(c, "gru", 2, (int64_t[]){30, 25}, PN_FLOAT64, NULL, NULL);
+  for (int k = 0; k < 4; k++) {
+    double ends[2];
+    pn_tensor_copy_out(c, pn_min(c, pn_layer_param(many, k), PN_ALL, 0), ends, 1);
+    pn_tensor_copy_out(c, pn_max(c, pn_layer_param(many, k), PN_ALL, 0), ends + 1, 1);
+    CHECK(ends[0] >= -0.2 && ends[0] < -0.18 && ends[1] <= 0.2 && ends[1] > 0.18);
+    CHECK_INT(pn_tensor_shape(pn_layer_param(many, k))[0], 75);
+  }
+  pn_layer_unref(many);
+  pn_layer_unref(l);
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
+int main(void) {
+  static const char *const kinds[] = {"gru", "lstm", "rnn"};
+  static const struct {
+    int64_t steps, batch, hidden;
+  } sizes[] = {{1, 1, 1}, {1, 3, 9}, {2, 4, 3}, {5, 2, 17}, {3, 7, 8}, {66, 2, 2}};
+  for (int k = 0; k < 3; k++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+      for (int how = 0; how < 8; how++) {
+        shape s = {.kind = kinds[k],
+                   .steps = sizes[i].steps,
+                   .batch = sizes[i].batch,
+                   .hidden = sizes[i].hidden,
+                   .in = 1 + (int64_t)i,
+                   .bias = how % 3 != 1,
+                   .reverse = how & 1,
+                   .lengths = how & 2,
+                   .states = !(how & 2) && how != 4,
+                   .relu = how == 5,
+                   .dtype = how == 7 ? PN_FLOAT32 : PN_FLOAT64};
+        if (s.steps < 60 || how == 0 || how == 5) compare(s, 1 + how % 2);
+      }
+  for (int k = 0; k < 3; k++) {
+    rows(kinds[k], PN_FLOAT64);
+    rows(kinds[k], PN_FLOAT32);
+  }
+  refusals();
+  CHECK_DONE();
+}
