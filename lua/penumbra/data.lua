@@ -470,7 +470,8 @@ function data.holdout(x, index)
   end
   for _, i in ipairs(index:reshape(-1):totable()) do
     if math.tointeger(i) == nil or i < 0 or i >= n then
-      core.error(("holdout: row numbers must lie in 0 to %d, got %s"):format(n - 1, tostring(i)))
+      core.error(("holdout: row numbers must lie in 0 to %d, got %s"):format(n - 1,
+        tostring(math.tointeger(i) or i)))
     end
     held[math.tointeger(i)] = true
   end
