@@ -259,7 +259,8 @@ describe("a store that is no posterior", function()
     p = read { tuning_steps = -1, sampling_time = -1, max_tree_depth = 2.5, particles = 1, log_evidence_error = 1 }
     for _, name in ipairs { "warmup", "max_depth", "particles", "log_evidence" } do assert.is_nil(p[name], name) end
     p = read({ log_evidence = -7.5, log_evidence_error = -1 }, { tree_depth = pn.full({ 2, 5 }, 0 / 0),
-      wide = pn.ones { 2, 5, 3 }, own = pn.arange(10):reshape { 2, 5 }, diverging = pn.arange(10):reshape { 2, 5 } % 2 })
+      wide = pn.ones { 2, 5, 3 }, own = pn.arange(10):reshape { 2, 5 },
+      diverging = pn.arange(10):reshape { 2, 5 } % 2 })
     assert.equal(-7.5, p.log_evidence.value)
     assert.is_nil(p.statistics.depth)
     assert.is_nil(p.statistics.wide)

@@ -198,8 +198,8 @@ describe("a report of ranks", function()
       sbc.p_values.lambda = 0.1 + off
       assert.equal(off >= 0, sbc:passed(0.8))
     end
-    assert.matches("40 simulations of 9 draws in %d+%.%d s: ranks are uniform %(mean 0.5 and spread 1 if uniform; 99 %% "
-      .. "bands%)$", tostring(sbc))
+    assert.matches("40 simulations of 9 draws in %d+%.%d s: ranks are uniform %(mean 0.5 and spread 1 if uniform; "
+      .. "99 %% bands%)$", tostring(sbc))
     for _, level in ipairs { 0, 1, "x" } do
       refuses("passed: level must lie between 0 and 1, got " .. level, sbc.passed, sbc, level)
     end

@@ -186,8 +186,8 @@ describe("CmdStan's files", function()
   it("have what comments say, each under its name, and metrics only where their lines make one", function()
     local text = CONFIG:gsub("engine = nuts", "delta = 0.85")
     local paths = {}
-    for c, metric in ipairs { "Elements of inverse mass matrix:\n# 2, 0.5\n", "Elements of inverse mass matrix:\n# 2, 0.5"
-      .. "\n# 1\n", "Diagonal elements of inverse mass matrix:\n# none\n",
+    for c, metric in ipairs { "Elements of inverse mass matrix:\n# 2, 0.5\n",
+      "Elements of inverse mass matrix:\n# 2, 0.5\n# 1\n", "Diagonal elements of inverse mass matrix:\n# none\n",
       "Diagonal elements of inverse mass matrix:\n# 3, 4\n# 5, 6\n" } do
       paths[c] = write(c .. "c.csv", text .. HEADER .. "# Step size = 0." .. c .. "\n# " .. metric .. rows(1, 5, c)
         .. ENDED:gsub("0.018", "0.0" .. (c == 2 and 9 or c)))
