@@ -257,11 +257,15 @@ describe("a store that is no posterior", function()
       p.log_evidence.se })
     assert.is_nil(p.particles)
     p = read { tuning_steps = -1, sampling_time = -1, max_tree_depth = 2.5, particles = 1, log_evidence_error = 1 }
-    for _, name in ipairs { "warmup", "max_depth", "particles", "log_evidence" } do assert.is_nil(p[name], name) end
+    for _, name in ipairs { "warmup", "seconds", "max_depth", "particles", "log_evidence", "log_evidence_error" } do
+      assert.is_nil(p[name], name)
+    end
+    assert.equal(0, read({ sampling_time = 0 }).seconds)
     p = read({ log_evidence = -7.5, log_evidence_error = -1 }, { tree_depth = pn.full({ 2, 5 }, 0 / 0),
       wide = pn.ones { 2, 5, 3 }, own = pn.arange(10):reshape { 2, 5 },
       diverging = pn.arange(10):reshape { 2, 5 } % 2 })
     assert.equal(-7.5, p.log_evidence.value)
+    assert.is_nil(p.log_evidence.se)
     assert.is_nil(p.statistics.depth)
     assert.is_nil(p.statistics.wide)
     assert.same({ { 0, 1, 2, 3, 4 }, { 5, 6, 7, 8, 9 } }, p.statistics.own:totable())

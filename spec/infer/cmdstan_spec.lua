@@ -184,7 +184,7 @@ describe("CmdStan's files", function()
   end)
 
   it("have what comments say, each under its name, and metrics only where their lines make one", function()
-    local text = CONFIG:gsub("engine = nuts", "delta = 0.85")
+    local text = CONFIG:gsub("engine = nuts", "delta = 0.85"):gsub("id = 1 %(Default%)", "id = 1e3")
     local paths = {}
     for c, metric in ipairs { "Elements of inverse mass matrix:\n# 2, 0.5\n",
       "Elements of inverse mass matrix:\n# 2, 0.5\n# 1\n", "Diagonal elements of inverse mass matrix:\n# none\n",
@@ -197,7 +197,7 @@ describe("CmdStan's files", function()
       assert.equal(c / 10, p.adaptation[c].step_size)
       assert.same({ 0.85, "sample", 5, 1, "eight_schools_model", 0 }, { p.config[c].delta, p.config[c].method,
         p.config[c].num_samples, p.config[c].thin, p.config[c].model, p.config[c].save_warmup })
-      assert.equal("integer", math.type(p.config[c].num_samples))
+      assert.same({ "integer", "1000" }, { math.type(p.config[c].id), tostring(p.config[c].id) })
     end
     for c = 1, 3 do assert.is_nil(p.adaptation[c].inverse_metric, c) end
     assert.same({ 3, 4 }, p.adaptation[4].inverse_metric:totable())
@@ -257,6 +257,7 @@ describe("CmdStan's files", function()
     fails("its last line does not end", "lp__,a\n1,2\n3,4")
     local head = CONFIG:gsub("save_warmup = 0 %(Default%)", "save_warmup = 1"):gsub("samples = 5", "samples = 0")
     fails("has no draws after 3 of warm%-up", head .. HEADER .. rows(1, 3, 1) .. ENDED)
+    fails("has 4 draws where its comments say 3", head .. HEADER .. rows(1, 4, 1) .. ENDED)
     head = head:gsub("samples = 0", "samples = 2")
     fails("has 4 draws of warm%-up, '.-' 3", head .. HEADER .. rows(1, 5, 1) .. ENDED,
       head:gsub("warmup = 3", "warmup = 4") .. HEADER .. rows(1, 6, 1) .. ENDED)

@@ -225,12 +225,17 @@ describe("a diagnosis", function()
     local d = pn.diagnose(pn.model(function(m)
       m:sample("z", dist.bernoulli(0.3), { enumerate = true })
       m:sample("k", dist.poisson(2))
-      m:flat("c", "half_line", { 2 }, { low = 0 })
+      local c = m:flat("c", "half_line", { 2 }, { low = 0 })
+      assert(c:log():abs():max():item() <= 2)
+      m:plate("all", 3, function() m:sample("w", dist.normal(0, 1)) end)
       m:observe("y", dist.normal(0, 1), 0.5)
       m:deterministic("t", 2)
     end))
     local kinds = {}
-    for _, site in ipairs(d.sites) do kinds[site.name] = { site.kind, site.law, table.concat(site.shape, ",") } end
+    for _, site in ipairs(d.sites) do
+      kinds[site.name] = { site.kind, site.law, table.concat(site.shape, ",") }
+      assert.equal(site.name == "w" and "all" or "", site.plates)
+    end
     assert.same({ "enumerated", "bernoulli" }, { kinds.z[1], kinds.z[2] })
     assert.same({ "latent", "poisson", "" }, kinds.k)
     assert.same({ "flat", "half_line", "2" }, kinds.c)
@@ -276,13 +281,14 @@ describe("a diagnosis", function()
     values[1] = -50
     assert.matches("2 of 20 values of 'y' lie outside of all of 7 prior predictive draws", problem(of(values,
       { draws = 7 }), "prior", "y"))
-    -- the range of 100 equal draws is a point; of two points 0 and s the range is s
-    local function two(s) return dist.bernoulli(0.5):expand { 200 }, s end
-    local bits = {}
-    for k = 1, 200 do bits[k] = k % 2 end
-    d = of(bits, nil, (two(1)))
-    assert.same({ { 0, 1 }, { 0, 1 } }, { d.ranges[1].data, d.ranges[1].predicted })
-    assert.same({}, d.problems)
+    -- the middle 95 % leave out values of 2 % at an end, and not those of 3 %
+    for k, probs in ipairs { { 0.03, 0.95, 0.02 }, { 0.02, 0.95, 0.03 } } do
+      d = pn.diagnose(pn.model(function(m)
+        m:observe("y", dist.categorical(pn.tensor(probs):broadcast_to { 200, 3 }), pn.arange(200) % 3)
+      end))
+      assert.same({ { 0, 2 }, { k - 1, k } }, { d.ranges[1].data, d.ranges[1].predicted })
+      assert.same({}, d.problems)
+    end
     -- uniform(0, w): the middle 95 % is 0.95 w wide, the data 1
     for w, found in pairs { [1000] = 0, [1110] = 1 } do
       local list = {}
