@@ -201,6 +201,7 @@ describe("a target", function()
     refuses("'c' is flat and has no prior, from which it could be drawn", t.draw_priors, t, 3)
     local within = pn.model(function(r) r:sample("a", dist.normal(0, 1), { constraint = "positive" }) end):target()
     refuses("'a' is restricted to a set by its constraint", within.draw_priors, within, 3)
+    assert.is_true(within:constrain(pn.tensor { -3 }).a:item() > 0)
   end)
 
   it("says which plate is taken in parts", function()
@@ -246,6 +247,37 @@ describe("a target", function()
     near(likelihood:item(), math.log(0.7 * math.exp(dist.normal(0.5, 1):log_prob(1):item())
       + 0.3 * math.exp(dist.normal(1.5, 1):log_prob(1):item())), 1e-12)
     near((prior + likelihood):item(), apart:log_density(pn.tensor { 0.5 }):item(), 1e-12)
+  end)
+
+  it("counts how a bijector stretches rows as the rows themselves", function()
+    local rows = pn.model(function(r)
+      r:plate("rows", 6, { batch_size = 2 }, function() r:sample("s", dist.gamma(3, 2)) end)
+    end):target()
+    local at = pn.full({ 6 }, 0.7)
+    local single = pn.model(function(r) r:sample("s", dist.gamma(3, 2)) end):target()
+    for _, jacobian in ipairs { true, false } do
+      near(rows:log_density(at, jacobian):item(), 6 * single:log_density(at:slice(1, 1, 1), jacobian):item(), 1e-10)
+    end
+  end)
+
+  it("predicts rows that are new, whatever those of the data were", function()
+    local both = pn.model(function(r, y)
+      local a = r:sample("a", dist.normal(0, 1))
+      local k = r:sample("k", dist.bernoulli(0.5), { enumerate = true })
+      r:plate("rows", y:size(1), function()
+        local j = r:sample("j", dist.bernoulli(0.5), { enumerate = true })
+        r:observe("y", dist.normal(a + 10 * k + 100 * j, 0.1), y)
+      end)
+    end)
+    local at = require "penumbra.infer.at_draws"
+    pn.seed(3)
+    local seen = pn.tensor { 110, 110.1, 109.9, 110 } -- k and all j are 1
+    local drawn = at.predicted(both:target(seen), both, { pn.zeros { 7 } }, pn.zeros { 40, 1 }).y
+    assert.same({ 40, 7 }, drawn:shape())
+    local high = drawn:gt(60)
+    assert.is_true(high:to("float64"):mean():item() > 0.3 and high:to("float64"):mean():item() < 0.7)
+    local rest = drawn - pn.where(high, pn.full({ 1 }, 100), pn.zeros { 1 })
+    assert.is_true((rest - 10):abs():max():item() < 1)
   end)
 
   -- those of rows come from their priors: no draw given the data is made for them

@@ -266,6 +266,16 @@ describe("a posterior of draws that are given", function()
     told = table.concat(walk.warnings, "\n")
     assert.matches("effective sample size of 'x' is", told)
     assert.same({}, read({ y = noise(2, 800) }).warnings)
+    local few = read { a = noise(2, 60) }
+    local one = few:summary().a
+    assert.is_true(math.min(one.ess_bulk, one.ess_tail) > 40)
+    assert.matches("effective sample size of 'a' is", table.concat(few.warnings, "\n"))
+    -- tails that are drawn in one half of each chain
+    local tails = read { a = noise(2, 600) * (pn.arange(600):ge(300):to "float64" * 9 + 1) }
+    one = tails:summary().a
+    assert.is_true(one.ess_bulk > 200 and one.ess_tail < 200)
+    assert.matches(("effective sample size of 'a' is %d,"):format(math.floor(one.ess_tail)),
+      table.concat(tails.warnings, "\n"))
     local still = read { a = pn.concatenate({ pn.ones { 1, 20 }, noise(1, 20) }, 1) }
     assert.matches("all draws of chain 1 are equal: it never moved from the start", table.concat(still.warnings))
     still = read { a = pn.concatenate({ pn.ones { 1, 20 }, noise(1, 20) }, 1), b = noise(2, 20) }
@@ -278,19 +288,19 @@ describe("a posterior of draws that are given", function()
     local p = read({ x = x }, { warmup = 50, seconds = 1.25 })
     local text = unfilled(p)
     local rows = p:summary()
-    local line = text:match "\n(x%[1%] [^\n]*)"
-    local want = { "x[1]" }
-    for _, column in ipairs { "mean", "sd", "q05", "median", "q95" } do
-      local v = rows[1][column]
-      want[#want + 1] = math.abs(v) >= 1e5 and ("%.3g"):format(v) or ("%.4g"):format(v)
+    local halves = 0
+    for k = 1, 2 do
+      local row, want, got = rows[k], { rows[k].name }, {}
+      for _, column in ipairs { "mean", "sd", "q05", "median", "q95" } do
+        want[#want + 1] = (math.abs(row[column]) >= 1e5 and "%.3g" or "%.4g"):format(row[column])
+      end
+      for word in text:match(("\n(x%%[%d%%] [^\n]*)"):format(k)):gmatch "%S+" do got[#got + 1] = word end
+      want[7], want[8], want[9], want[10] = ("%.3f"):format(row.r_hat), ("%.0f"):format(row.ess_bulk),
+        ("%.0f"):format(row.ess_tail), ("%.2g"):format(row.mcse)
+      assert.same(want, got)
+      halves = halves + (row.ess_bulk % 1 > 0.5 and 1 or 0) + (row.ess_tail % 1 > 0.5 and 1 or 0)
     end
-    want[#want + 1] = ("%.3f"):format(rows[1].r_hat)
-    want[#want + 1] = ("%.0f"):format(rows[1].ess_bulk)
-    want[#want + 1] = ("%.0f"):format(rows[1].ess_tail)
-    want[#want + 1] = ("%.2g"):format(rows[1].mcse)
-    local got = {}
-    for word in line:gmatch "%S+" do got[#got + 1] = word end
-    assert.same(want, got)
+    assert.is_true(halves > 0) -- some are rounded up
     assert.matches("\nx%[3%] +1 +0 +1 +1 +1 +%- ", text)
     assert.matches("^ +mean +sd +q05 +median +q95 r_hat ess_bulk ess_tail +mcse\n", text)
     assert.matches("\n400 draws of 2 chains after 50 of warm%-up in 1.2 s\n", text .. "\n")
