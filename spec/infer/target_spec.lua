@@ -142,6 +142,43 @@ describe("a target", function()
     assert(ok, message)
   end)
 
+  it("is what a host takes: shapes, values there and back, the density without stretch", function()
+    local whole = m:target(data)
+    whole.whole = true
+    local b = whole:bridge()
+    local shapes = {}
+    for k, row in ipairs(b.shapes:totable()) do shapes[k] = { #row, table.unpack(row, 1, 3) } end
+    assert.same({ { 9, 1, 2, 0 }, { 9, 0, 0, 0 }, { 9, 1, 2, 0 }, { 9, 1, 2, 0 } }, shapes)
+    assert.equal(0, b.draws)
+    local function numbers(list) return pn.tensor(list) end
+    same(b.unconstrain(numbers { 0.5, -0.25, 1.5, 0.2, 0.3, 0.5, -0.5, 2 }), z, 1e-12)
+    for name, list in pairs { p = { 0.5, -0.25, 1.5, 0.2, 0.3, 0.6,
+      -0.5, 2 }, c = { 0.5, -0.25, 1.5, 0.2, 0.3, 0.5, -0.5, 4 }, w = { 1e301, 0, 1.5, 0.2, 0.3, 0.5, -0.5, 2 } } do
+      refuses(("'%s' lies outside of its support"):format(name), b.unconstrain, numbers(list))
+    end
+    same(b.merge(z), z, 1e-12)
+    b.given = { w = numbers { 3, 4 }, s = 2.5 }
+    local merged = whole:constrain(b.merge(z))
+    same(merged.w, numbers { 3, 4 }, 0)
+    near(merged.s:item(), 2.5, 1e-12)
+    same(merged.p, values.p, 1e-12)
+    b.given = { w = numbers { 3, 4, 5 } }
+    refuses("'w' has shape [2], got [3]", b.merge, z)
+    b.given = { p = numbers { 0.5, 0.5, 0.5 } }
+    refuses("'p' lies outside of its support", b.merge, z)
+    near(b.plain.for_host()(z):item(), whole:log_density(z, false):item(), 1e-10)
+    near(whole:for_host()(z):item(), whole:log_density(z):item(), 1e-10)
+    local scan = pn.model(function(r)
+      r:scan("t", 2, pn.tensor(0), function(h) return r:sample("h", dist.normal(h, 1)) end)
+      local k = r:sample("k", dist.bernoulli(0.5), { enumerate = true })
+      r:deterministic("d", k * 2)
+      r:observe("y", dist.normal(k, 1), 1)
+    end):target():bridge()
+    assert.equal(1, scan.draws)
+    scan.given = { h_2_ = pn.tensor(0.75) }
+    same(scan.merge(pn.tensor { 1, 2 }), pn.tensor { 1, 0.75 }, 0)
+  end)
+
   it("starts within a radius of 0, elsewhere where the density has no value", function()
     local wide = pn.model(function(r) r:sample("a", dist.normal(pn.zeros { 4000 }, 1):independent(1)) end):target()
     for _, radius in ipairs { false, 0.5 } do
