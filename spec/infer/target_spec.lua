@@ -175,6 +175,10 @@ describe("a target", function()
       r:observe("y", dist.normal(k, 1), 1)
     end):target():bridge()
     assert.equal(1, scan.draws)
+    assert.equal(0, pn.model(function(r)
+      r:observe("y", dist.normal(r:sample("a", dist.normal(0, 1)) + r:sample("k", dist.bernoulli(0.5),
+        { enumerate = true }), 1), 1)
+    end):target():bridge().draws)
     scan.given = { h_2_ = pn.tensor(0.75) }
     same(scan.merge(pn.tensor { 1, 2 }), pn.tensor { 1, 0.75 }, 0)
   end)
