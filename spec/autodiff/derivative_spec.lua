@@ -74,6 +74,12 @@ describe("jacobian", function()
     close(pair[1], (x * 2):diag_embed(), 1e-15)
     close(pair[2], x:diag_embed(), 1e-15)
   end)
+  it("of more elements than inputs has a block for each input", function()
+    local a, b = pn.tensor{2, -1}, pn.tensor(3)
+    local out = pn.jacobian(function(s, t) return pn.concatenate({s * t, s, t:reshape{1}}, 1) end, {a, b})
+    assert.are.same({{3, 0}, {0, 3}, {1, 0}, {0, 1}, {0, 0}}, out[1]:totable())
+    assert.are.same({2, -1, 0, 0, 1}, out[2]:totable())
+  end)
   it("of what does not depend on the input is zero, and of many rows comes in blocks", function()
     close(pn.jacobian(function() return pn.ones(2) end, x), pn.zeros{2, 4}, 0)
     local big = pn.randn({600}, {generator = g})
@@ -149,6 +155,61 @@ describe("products with the jacobian", function()
     local c = pn.compile(f)
     for k = 1, 2 do close(c(x * k, pn.ones(4)), x * (3 * k), 1e-14) end
     assert.are.equal(1, c:captures())
+  end)
+  it("of what is constant are zero, and have gradients with create_graph", function()
+    local v, t = pn.tensor {1, -2, 0.5, 3}, pn.param(x)
+    local function constant() return pn.ones(2) end
+    local function cube(s) return s ^ 3 end
+    local y, jv = pn.jvp(constant, x, v)
+    close(y, pn.ones(2), 0)
+    close(jv, pn.zeros{2}, 0)
+    local z, uj = pn.vjp(constant, {x, A}, pn.ones(2))
+    close(z, pn.ones(2), 0)
+    close(uj[1], x * 0, 0)
+    close(uj[2], A * 0, 0)
+    close(pn.hessian(function() return pn.ones(1) end, x), pn.zeros{4, 4}, 0)
+    local blocks = pn.hessian(function(a) return a:square():sum() end, {x, A})
+    close(blocks[1][1], pn.eye(4) * 2, 1e-15)
+    close(blocks[2][1], pn.zeros{3, 4, 4}, 0)
+    close(blocks[2][2], pn.zeros{3, 4, 3, 4}, 0)
+    for _, product in ipairs{pn.jvp, pn.vjp} do
+      local value, along = product(cube, t, v, {create_graph = true})
+      assert.is_true(value:requires_grad())
+      close(along, t:detach():square() * v * 3, 1e-14)
+      close(pn.grad(along:sum(), {t})[1], x * v * 6, 1e-13)
+      close(pn.grad(value:sum(), {t})[1], x:square() * 3, 1e-14)
+      value, along = product(cube, t, v)
+      assert.is_false(value:requires_grad() or along:requires_grad())
+    end
+    close(pn.grad(pn.hessian(function(s) return (s ^ 4):sum() end, t, {create_graph = true}):sum(), {t})[1], x * 24,
+      1e-13)
+    assert.are.equal("float32", pn.jacobian(cube, x:to "float32"):dtype())
+    assert.are.same({0, 4}, pn.jacobian(function(s) return s:slice(1, 1, 0) * 2 end, x):shape())
+    for _, n in ipairs{256, 257} do -- blocks of rows
+      local many = pn.arange(n):to "float64"
+      close(pn.jacobian(function(s) return s:square() end, many), (many * 2):diag_embed(), 1e-14)
+    end
+  end)
+  it("and matrices are refused for what is no function, no tensor or of another number", function()
+    local function f(t) return t * 1 end
+    for _, name in ipairs{"jacobian", "hessian", "jvp", "vjp"} do
+      local function refused(text, ...)
+        local ok, message = pcall(pn[name], ...)
+        assert.is_false(ok)
+        assert.is_true(message:find(name .. ": " .. text, 1, true) ~= nil, message)
+      end
+      local v, wrong = name:find "p$" and x or nil, {graph = true}
+      refused("inputs must be a tensor or a list of tensors, got an empty list", f, {}, v)
+      refused("inputs must be a table, got", f, 3, v)
+      refused("inputs[2] must be a tensor, got", f, {x, 3}, v and {x, x})
+      refused("f must be a function, got", 3, x, v)
+      refused("what f gives must be a tensor, got", function() return 3 end, x, v)
+      refused("unknown option 'graph'", f, x, v or wrong, wrong)
+    end
+    assert.has_error(function() pn.jvp(f, x, 3) end, "jvp: tangents must be a tensor, got number")
+    assert.has_error(function() pn.jvp(f, x, {x, x}) end, "jvp: tangents must be a tensor, got 2")
+    assert.has_error(function() pn.jvp(f, {x, A}, {x}) end, "jvp: tangents must be a list of 2 tensors, got 1")
+    assert.has_error(function() pn.vjp(f, x, A) end, "vjp: cotangent must have shape [4], got [3, 4]")
   end)
   it("refuse vectors of another shape", function()
     assert.has_error(function() pn.jvp(function(t) return t * 1 end, x, pn.ones(3)) end,

@@ -60,6 +60,50 @@ describe("a check of gradients", function()
   end)
 end)
 
+describe("a check of gradients", function()
+  it("refuses what it cannot check, and leaves parameters as they were after an error", function()
+    local w, f = pn.param(pn.tensor { 1.5, -2 }), nil
+    function f() return w:square() end
+    local function refused(text, ...)
+      local ok, message = pcall(pn.check_gradients, ...)
+      assert.is_false(ok)
+      assert.is_true(message:find("check_gradients: " .. text, 1, true) ~= nil, message)
+    end
+    refused("f must be a function, got", 3, { w })
+    refused("params must be a table, got", f, w)
+    refused("params must be a list of at least 1 parameter", f, {})
+    refused("params[2] must be a parameter (pn.param), got another tensor", f, { w, pn.ones(2) })
+    refused("params[1] must be a parameter (pn.param), got number", f, { 3 })
+    refused("what f gives must be a tensor, got", function() return 3 end, { w })
+    for _, order in ipairs { 0, 3, 1.5 } do
+      refused("order must be 1 or 2, got " .. order, f, { w }, { order = order })
+    end
+    for _, name in ipairs { "step", "tolerance", "tolerance2" } do
+      for _, v in ipairs { 0, -1 } do
+        refused(("%s must be positive, got %g"):format(name, v), f, { w }, { [name] = v })
+      end
+    end
+    refused("order 1, params[1], element 2: gradient 0, differences ", function()
+      return w * pn.tensor { 1, 0 } + (w * pn.tensor { 0, 1 }):detach() * 2
+    end, { w })
+    local calls = 0
+    assert.error_matches(function()
+      pn.check_gradients(function()
+        calls = calls + 1
+        if calls == 4 then error "stop" end
+        return w:square()
+      end, { w })
+    end, "stop")
+    assert.same({ 1.5, -2 }, w:totable())
+    local constant, report = pn.param(pn.ones(1)), nil
+    report = pn.check_gradients(function() return w * 2 + constant * 0 end, { w, constant }, { order = 2 })
+    assert.is_true(report.error < 1e-9)
+    local w32 = pn.param(pn.tensor({ 1, 2 }, { dtype = "float32" }))
+    pn.check_gradients(function() return w32:square() end, { w32 }, { step = 1e-2, tolerance = 1e-2 })
+    assert.equal("float32", w32:dtype())
+  end)
+end)
+
 describe("motions that commute", function()
   local y0, times = pn.ones(4, 2), pn.tensor { 0, 1 }
   local function run(scale, apart)

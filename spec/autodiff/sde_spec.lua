@@ -106,6 +106,15 @@ describe("a Brownian path", function()
     refused("seed must be a whole number", pn.brownian, { seed = -1, shape = { 2 } })
     refused("shape[1] must be a whole number", pn.brownian, { seed = 1, shape = { 0 } })
     refused("tolerance must be positive", pn.brownian, { seed = 1, shape = { 1 }, tolerance = 0 })
+    refused("tolerance must be a finite number", pn.brownian, { seed = 1, shape = { 1 }, tolerance = math.huge })
+    for _, bad in ipairs { 0 / 0, -math.huge, math.huge } do
+      refused(bad == bad and "start must be a finite number" or "start must be a number", pn.brownian,
+        { seed = 1, shape = { 1 }, start = bad })
+      refused("s must be a finite number", path.area, path, bad, 1)
+    end
+    refused("t must be a finite number, got x", path.area, path, 1, "x")
+    refused("brownian:area: the path begins at 0, got s = 1 and t = -1", path.area, path, 1, -1)
+    assert.same(path:increment(0, 1):totable(), (-path:increment(1, 0)):totable())
     refused("the path begins at 0", path.increment, path, -1, 1)
     refused("t must be a finite number", path.increment, path, 0, 1 / 0)
     refused("too many cells", path.increment, path, 0, 2 ^ 50)

@@ -218,6 +218,35 @@ describe("per_example_grad", function()
     local net = nn.linear(2, 2)
     assert.has_error(function() pn.per_example_grad(function(x) return net(x) end, net, pn.ones{3, 2}) end,
       "per_example_grad: f must give one element for a batch of one, got shape [1, 2]")
-    assert.has_error(function() pn.per_example_grad(function(x) return x:sum() end, {}, pn.ones{3, 2}) end)
+    local function loss(x) return net(x):sum() end
+    local function refused(text, ...)
+      local ok, message = pcall(pn.per_example_grad, ...)
+      assert.is_false(ok)
+      assert.is_true(message:find("per_example_grad: " .. text, 1, true) ~= nil, message)
+    end
+    local x = pn.ones{3, 2}
+    refused("there is no parameter in params", loss, {}, x)
+    refused("f must be a function, got", 3, net, x)
+    refused("params must be a list of parameters or a network, got number", loss, 3, x)
+    refused("batch must be a table, got", loss, net, 3)
+    refused("batch[2] must be a tensor, got", loss, net, {x, 3})
+    refused("batch[2] must have an axis of examples, got a 0-d tensor", loss, net, {x, pn.tensor(1)})
+    refused("what f gives must be a tensor, got", function() return 3 end, net, x)
+    refused("boom", function() error("per_example_grad: boom", 0) end, net, x)
+    local w = pn.param(pn.tensor{2, -1}) -- one tensor instead of a list, for parameters and batch
+    local grads, losses = pn.per_example_grad(function(row) return (row * w):sum():square() end, w,
+      pn.tensor{{1, 3}, {2, 0}})
+    assert.same({{{-2, -6}, {16, 0}}}, {grads[1]:totable()})
+    assert.same({1, 16}, losses:totable())
+    assert.equal(1, #grads)
+    assert.is_false(losses:requires_grad())
+    _, losses = pn.per_example_grad(function(row) return (row * w):sum(2) end, w, pn.ones{3, 2})
+    assert.same({3}, losses:shape())
+    for _, case in ipairs{{"f must be a function", 3}, {"there must be at least one tensor", function() end},
+      {"argument 2 must be a tensor", function() end, x, 3}} do
+      local ok, message = pcall(function() return pn.vmap(case[2])(table.unpack(case, 3)) end)
+      assert.is_false(ok)
+      assert.matches("vmap: " .. case[1], message)
+    end
   end)
 end)

@@ -60,7 +60,11 @@ describe("a posterior as ArviZ's store", function()
     assert.same({ 1, 20, 2, 3 }, groups.prior.w:shape())
     assert.same({ "y" }, names(groups.posterior_predictive))
     assert.equal("penumbra", about.attributes.sample_stats.inference_library)
-    assert.equal(60, about.attributes.posterior.tuning_steps)
+    assert.same({ 60, p.seconds, p.max_depth }, { about.attributes.posterior.tuning_steps,
+      about.attributes.posterior.sampling_time, about.attributes.posterior.max_tree_depth })
+    for name in pairs(groups) do
+      assert.equal(require("penumbra.core").version, about.attributes[name].inference_library_version)
+    end
   end)
 
   it("has the draws and statistics to the bit", function()
@@ -159,6 +163,11 @@ describe("other posteriors", function()
     assert.same({ "observed_data", "posterior" }, names(groups))
     assert.same({ 1, 7, 2, 3 }, groups.posterior.w:shape())
     same(groups.posterior.mu * 2, groups.posterior.twice)
+    assert(fit:save_arviz(at "many.zarr"))
+    local many, about = pn.data.zarr(at "many.zarr")
+    assert.same({ 1, 1000 }, many.posterior.mu:shape())
+    same(y, many.observed_data.y)
+    assert.equal(fit.seconds, about.attributes.posterior.sampling_time)
     local own = pn.svi(model, pn.model(function(g)
       g:sample("mu", dist.normal(g:param("loc", 3), 0.1))
       g:sample("w", dist.normal(pn.zeros { 2, 3 }, 0.1):independent(2))
@@ -230,6 +239,40 @@ describe("a store that is no posterior", function()
     assert.is_nil(p.statistics.energy)
     assert.is_nil(p.divergences)
     assert.matches("'energy' is not finite everywhere.*'divergent' is not 0 or 1", table.concat(p.warnings, "; "))
+  end)
+
+  it("or in parts means nothing is read without them", function()
+    local function read(attributes, statistics)
+      local dims = { ["posterior/x"] = { "chain", "draw" } }
+      for name, t in pairs(statistics or {}) do
+        dims["sample_stats/" .. name] = { "chain", "draw", t:ndim() == 3 and "k" or nil }
+      end
+      assert(pn.data.save_zarr(at "part.zarr", { posterior = { x = pn.randn { 2, 5 } }, sample_stats = statistics },
+        { dims = dims, attributes = { posterior = attributes } }))
+      return assert(pn.infer.arviz(at "part.zarr"))
+    end
+    local p = read { tuning_steps = 0, sampling_time = 0.5, max_tree_depth = 3, log_evidence = -7.5,
+      log_evidence_error = 0.25 }
+    assert.same({ 0, 0.5, 3, -7.5, 0.25 }, { p.warmup, p.seconds, p.max_depth, p.log_evidence.value,
+      p.log_evidence.se })
+    assert.is_nil(p.particles)
+    p = read { tuning_steps = -1, sampling_time = -1, max_tree_depth = 2.5, particles = 1, log_evidence_error = 1 }
+    for _, name in ipairs { "warmup", "seconds", "max_depth", "particles", "log_evidence", "log_evidence_error" } do
+      assert.is_nil(p[name], name)
+    end
+    assert.equal(0, read({ sampling_time = 0 }).seconds)
+    p = read({ log_evidence = -7.5, log_evidence_error = -1 }, { tree_depth = pn.full({ 2, 5 }, 0 / 0),
+      wide = pn.ones { 2, 5, 3 }, own = pn.arange(10):reshape { 2, 5 },
+      diverging = pn.arange(10):reshape { 2, 5 } % 2 })
+    assert.equal(-7.5, p.log_evidence.value)
+    assert.is_nil(p.log_evidence.se)
+    assert.is_nil(p.statistics.depth)
+    assert.is_nil(p.statistics.wide)
+    assert.same({ { 0, 1, 2, 3, 4 }, { 5, 6, 7, 8, 9 } }, p.statistics.own:totable())
+    assert.equal("float64", p.statistics.own:dtype())
+    assert.equal(5, p.divergences)
+    assert.matches("statistic 'depth' is not finite everywhere and left out", table.concat(p.warnings, "; "))
+    refuses("path must be a string", pn.infer.arviz, 3)
   end)
 
   it("turns axes that come in another order", function()

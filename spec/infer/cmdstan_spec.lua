@@ -183,6 +183,52 @@ describe("CmdStan's files", function()
       :gsub("samples = 5", "samples = 4"))) })
   end)
 
+  it("have what comments say, each under its name, and metrics only where their lines make one", function()
+    local text = CONFIG:gsub("engine = nuts", "delta = 0.85"):gsub("id = 1 %(Default%)", "id = 1e3")
+    local paths = {}
+    for c, metric in ipairs { "Elements of inverse mass matrix:\n# 2, 0.5\n",
+      "Elements of inverse mass matrix:\n# 2, 0.5\n# 1\n", "Diagonal elements of inverse mass matrix:\n# none\n",
+      "Diagonal elements of inverse mass matrix:\n# 3, 4\n# 5, 6\n" } do
+      paths[c] = write(c .. "c.csv", text .. HEADER .. "# Step size = 0." .. c .. "\n# " .. metric .. rows(1, 5, c)
+        .. ENDED:gsub("0.018", "0.0" .. (c == 2 and 9 or c)))
+    end
+    local p = assert(pn.infer.cmdstan(paths))
+    for c = 1, 4 do
+      assert.equal(c / 10, p.adaptation[c].step_size)
+      assert.same({ 0.85, "sample", 5, 1, "eight_schools_model", 0 }, { p.config[c].delta, p.config[c].method,
+        p.config[c].num_samples, p.config[c].thin, p.config[c].model, p.config[c].save_warmup })
+      assert.same({ "integer", "1000" }, { math.type(p.config[c].id), tostring(p.config[c].id) })
+    end
+    for c = 1, 3 do assert.is_nil(p.adaptation[c].inverse_metric, c) end
+    assert.same({ 3, 4 }, p.adaptation[4].inverse_metric:totable())
+    assert.equal(0.09, p.seconds) -- of the slowest chain
+    assert.same({}, p.warnings[1] and p.warnings[1]:find "left out" and p.warnings or {})
+    local bare = assert(pn.infer.cmdstan(write("bare.csv", "lp__,a\n1,2\n2,3\n3,5\n4,7\n")))
+    assert.same({}, bare.config[1])
+    assert.is_nil(bare.adaptation[1].step_size)
+    assert.is_nil(bare.warmup)
+    assert.is_nil(bare.max_depth)
+    assert.is_nil(bare.warmup_draws)
+  end)
+
+  it("have columns of other samplers, names that are no indices, and warm-up of no draws", function()
+    local head = CONFIG:gsub("save_warmup = 0 %(Default%)", "save_warmup = 1")
+    local p = assert(pn.infer.cmdstan(write("odd.csv", head:gsub("warmup = 3", "warmup = 0")
+      .. 'lp__,treedepth__,divergent__,own__,a.0,"b[1, 2]","b[1, 1]",log_lik\n'
+      .. ("-1,64,1,7,1,2,3,4\n-1,0,0,8,1,2,3,4\n"):rep(2) .. "-1,0,0,8,1,2,3,4\n" .. ENDED)))
+    assert.same({ "a.0", "b" }, p.names)
+    assert.same({ 3, 2 }, p.draws.b[1][1][1]:totable())
+    assert.same({ 7, 8, 7, 8, 8 }, p.statistics.own__[1]:totable())
+    assert.same({ 5, 0 }, { p.length, p.warmup })
+    assert.is_nil(p.warmup_draws)
+    local only = assert(pn.infer.cmdstan(write("only.csv", "lp__,log_lik\n1,2\n2,3\n3,5\n4,7\n")))
+    assert.same({ "log_lik" }, only.names)
+    p = assert(pn.infer.cmdstan(write("one.csv", head:gsub("warmup = 3", "warmup = 1") .. HEADER .. rows(1, 6, 1)
+      .. ENDED)))
+    assert.same({ 0.5, 0.75, 1, 1.25, 1.5 }, p.draws.mu[1]:totable())
+    assert.same({ 0.25 }, p.warmup_draws.draws.mu[1]:totable())
+  end)
+
   it("that do not fit are refused", function()
     local function fails(want, ...)
       local paths = {}
@@ -206,6 +252,15 @@ describe("CmdStan's files", function()
     fails("numbers from 0 to 1", "lp__,divergent__,a\n1,2,3\n")
     fails("numbers from 0 to 64", "lp__,treedepth__,a\n1,nan,3\n")
     fails("has 2 draws where its comments say 1", "# num_samples = 1\nlp__,a\n1,2\n3,4\n#  1 seconds (Total)\n")
+    fails("numbers from 0 to 64", "lp__,treedepth__,a\n1,65,3\n")
+    fails("numbers from 0 to 1", "lp__,divergent__,a\n1,-1,3\n")
+    fails("its last line does not end", "lp__,a\n1,2\n3,4")
+    local head = CONFIG:gsub("save_warmup = 0 %(Default%)", "save_warmup = 1"):gsub("samples = 5", "samples = 0")
+    fails("has no draws after 3 of warm%-up", head .. HEADER .. rows(1, 3, 1) .. ENDED)
+    fails("has 4 draws where its comments say 3", head .. HEADER .. rows(1, 4, 1) .. ENDED)
+    head = head:gsub("samples = 0", "samples = 2")
+    fails("has 4 draws of warm%-up, '.-' 3", head .. HEADER .. rows(1, 5, 1) .. ENDED,
+      head:gsub("warmup = 3", "warmup = 4") .. HEADER .. rows(1, 6, 1) .. ENDED)
     local p, _, code = pn.infer.cmdstan(root .. "/none.csv")
     assert.is_nil(p)
     assert.equal("io", code)

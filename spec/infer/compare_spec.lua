@@ -129,6 +129,34 @@ describe("a comparison", function()
     end
   end)
 
+  it("orders models by elpd and name, and calls each by its name", function()
+    local function of(values, fields)
+      local e = density.new(pn.tensor(values), { method = "loo", draws = 1 })
+      for key, value in pairs(fields or {}) do e[key] = value end
+      return e
+    end
+    local c = pn.compare { b = of { -1, -2 }, a = of { -2, -1 }, [1] = of { -3, -5 }, [2] = of({ -1, -1 }, { p = 2.5,
+      warning = "w" }), warnings = of { -9, -9 } }
+    local order = {}
+    for k, row in ipairs(c) do order[k] = row.name end
+    assert.same({ "2", "a", "b", "1", "warnings" }, order)
+    assert.same({ "2: w" }, c.warnings)
+    assert.equal(c[3], c.b)
+    for k, want in ipairs { { -2, 0, 0 }, { -3, -1, 0.5 ^ 0.5 }, { -3, -1, 0.5 ^ 0.5 }, { -8, -6, 2 ^ 0.5 }, { -18, -16,
+      0 } } do
+      near(c[k].elpd, want[1])
+      near(c[k].difference, want[2])
+      near(c[k].difference_se, want[3])
+    end
+    local text = tostring(c)
+    assert.matches("^model     ", text)
+    assert.matches("\n2 [^\n]* 2%.50 [^\n]*\na [^\n]* %- ", text)
+    assert.matches("\nwarning: 2: w$", text)
+    assert.is_nil(text:find("waic", 1, true))
+    refused("compare: '2' must be a posterior, .*, got a tensor", pn.compare, { of { 1 }, pn.ones(2) })
+    refused("compare: 'a' is loo of 2 observations, 'b' loo of 3", pn.compare, { a = of { 1, 2 }, b = of { 1, 2, 3 } })
+  end)
+
   it("refuses what is not comparable", function()
     local list = estimates()
     local a = formula_model(1)
@@ -270,6 +298,26 @@ describe("predictive densities of a conjugate normal", function()
     refused("k_fold: what fit gives must be a posterior, got 3", pn.k_fold, m, { data = data, folds = 2,
       fit = function() return 3 end })
     refused("k_fold: option 'data' is required", pn.k_fold, m, {})
+    refused("k_fold: needs a model %(pn.model%), got number", pn.k_fold, 3, { data = data })
+    refused("k_fold: folds must be numbered from 0 on, got %-1 to 2", pn.k_fold, m, { data = data,
+      folds = pn.tensor { -1, 0, 1, 2, 0, 1, 2 } })
+    refused("k_fold: folds must be numbered from 0 on, got 0 to 7", pn.k_fold, m, { data = data,
+      folds = pn.arange(7):to "float64" * 7 / 6 * 6 / 7 + pn.arange(7):eq(6):to "float64" })
+    for _, folds in ipairs { pn.zeros { 6 }, pn.zeros { 7, 1 }, pn.zeros({ 7 }, { dtype = "bool" }) } do
+      refused("k_fold: folds must have a whole number for each of the 7 rows, got %a+%d* %[", pn.k_fold, m,
+        { data = data, folds = folds })
+    end
+    refused("k_fold: arguments of rows must have as many rows as each other, got 7 and 3", pn.k_fold, m,
+      { data = { data[1], data[2], pn.ones { 3 } }, rows = { 1, 3 } })
+    refused("k_fold: rows names argument 3, which is no tensor with rows", pn.k_fold, m,
+      { data = { data[1], data[2], pn.tensor(1) }, rows = { 1, 3 } })
+    local shapes = {}
+    pn.k_fold(m, { data = { data[1], data[2], pn.ones { 7 }, pn.tensor(2), pn.ones { 3 } }, rows = { 1, 2 }, folds = 7,
+      fit = function(model, rows)
+        for k = 1, 5 do shapes[k] = table.concat(rows[k]:shape(), ",") end
+        return normal_posterior(model, rows, 40)
+      end })
+    assert.same({ "6", "6", "7", "", "3" }, shapes)
     local total = pn.model(function(r, x)
       local mu = r:sample("mu", dist.normal(0, 1))
       r:observe("y", dist.normal(mu, 1):expand({ x:size(1) }):independent(1), x)

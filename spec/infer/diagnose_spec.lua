@@ -193,6 +193,144 @@ describe("a diagnosis", function()
     assert.matches("1 of 1 values of 'u' have density 0 under uniform", problem(zero, "support", "u"))
   end)
 
+  -- log q - log p of uniform laws is a constant
+  it("has the terms of the bound, each by its plate's scale", function()
+    local data = pn.tensor { 0.5, 1, 1.5, 2, 2.5, 3 }
+    local m = pn.model(function(m)
+      m:sample("a", dist.uniform(0, 2))
+      m:plate("rows", 6, { batch_size = 2 }, function(i)
+        m:sample("b", dist.uniform(0, 4))
+        m:observe("y", dist.uniform(0, 8), data:take(1, i))
+      end)
+      m:factor("f", 0.25)
+    end)
+    local d = pn.diagnose(m, pn.model(function(g)
+      g:sample("a", dist.uniform(0, 1))
+      g:plate("rows", 6, { batch_size = 2 }, function() g:sample("b", dist.uniform(pn.zeros { 2 }, 1)) end)
+    end))
+    local want = { { "a", "divergence", math.log(2), 1 }, { "b", "divergence", 6 * math.log(4), 3 },
+      { "y", "log density", -6 * math.log(8), 3 }, { "f", "log density", 0.25, 1 } }
+    assert.equal(4, #d.terms)
+    for k, row in ipairs(want) do
+      local term = d.terms[k]
+      assert.same({ row[1], row[2], row[4] }, { term.name, term.kind, term.scale })
+      assert.is_true(math.abs(term.value - row[3]) < 1e-9, term.name)
+      assert.matches("diagnose_spec.lua:%d+$", term.where)
+    end
+    assert.is_nil(d.model_run)
+    assert.is_nil(d.guide_run)
+  end)
+
+  it("says of each site what it is", function()
+    local d = pn.diagnose(pn.model(function(m)
+      m:sample("z", dist.bernoulli(0.3), { enumerate = true })
+      m:sample("k", dist.poisson(2))
+      local c = m:flat("c", "half_line", { 2 }, { low = 0 })
+      assert(c:log():abs():max():item() <= 2)
+      m:plate("all", 3, function() m:sample("w", dist.normal(0, 1)) end)
+      m:observe("y", dist.normal(0, 1), 0.5)
+      m:deterministic("t", 2)
+    end))
+    local kinds = {}
+    for _, site in ipairs(d.sites) do
+      kinds[site.name] = { site.kind, site.law, table.concat(site.shape, ",") }
+      assert.equal(site.name == "w" and "all" or "", site.plates)
+    end
+    assert.same({ "enumerated", "bernoulli" }, { kinds.z[1], kinds.z[2] })
+    assert.same({ "latent", "poisson", "" }, kinds.k)
+    assert.same({ "flat", "half_line", "2" }, kinds.c)
+    assert.same({ "observed", "normal", "" }, kinds.y)
+    assert.same({ "deterministic", "", "" }, kinds.t)
+    assert.is_nil(d.gradient) -- a discrete variable is sampled
+    assert.same({}, d.problems)
+  end)
+
+  it("compares at most twenty numbers of the gradient, and says which is wrong", function()
+    local function wide(n, off)
+      return pn.diagnose(pn.model(function(m)
+        local a = m:sample("a", dist.normal(pn.zeros { n }, 1):independent(1))
+        local b = m:sample("b", dist.normal(pn.zeros { 3 }, 1):independent(1))
+        m:factor("f", (b:slice(1, 2, 2):detach() * off * 5 + a:slice(1, 1, 1)):sum())
+      end))
+    end
+    for n, checked in pairs { [16] = 19, [17] = 20, [40] = 20 } do
+      local d = wide(n, 0)
+      assert.equal(checked, d.gradient.checked)
+      assert.is_true(d.gradient.largest < 1e-6)
+      assert.same({}, d.problems)
+    end
+    local d = wide(4, 1)
+    assert.equal(1, #d.problems)
+    assert.matches("the gradient by number 2 of 'b' is [-%d.]+, by differences [-%d.]+", problem(d, "gradient", "b"))
+  end)
+
+  it("looks for data beyond all draws of the prior, a twentieth of them at least", function()
+    local function of(values, options, law)
+      return pn.diagnose(pn.model(function(m)
+        m:observe("y", law or dist.normal(0, 1):expand { #values }, pn.tensor(values))
+      end), options)
+    end
+    local values = {}
+    for k = 1, 20 do values[k] = k / 20 end
+    values[20] = 50
+    local d = of(values)
+    assert.same({}, d.problems)
+    assert.same({ 0.05, 50 }, d.ranges[1].data)
+    local low, high = table.unpack(d.ranges[1].predicted)
+    assert.is_true(math.abs(low + 1.96) < 0.35 and math.abs(high - 1.96) < 0.35) -- of 2,000 draws
+    values[1] = -50
+    assert.matches("2 of 20 values of 'y' lie outside of all of 7 prior predictive draws", problem(of(values,
+      { draws = 7 }), "prior", "y"))
+    -- the middle 95 % leave out values of 2 % at an end, and not those of 3 %
+    for k, probs in ipairs { { 0.03, 0.95, 0.02 }, { 0.02, 0.95, 0.03 } } do
+      d = pn.diagnose(pn.model(function(m)
+        m:observe("y", dist.categorical(pn.tensor(probs):broadcast_to { 200, 3 }), pn.arange(200) % 3)
+      end))
+      assert.same({ { 0, 2 }, { k - 1, k } }, { d.ranges[1].data, d.ranges[1].predicted })
+      assert.same({}, d.problems)
+    end
+    -- uniform(0, w): the middle 95 % is 0.95 w wide, the data 1
+    for w, found in pairs { [1000] = 0, [1110] = 1 } do
+      local list = {}
+      for k = 1, 200 do list[k] = 1 + k % 2 end
+      d = of(list, nil, dist.uniform(0, w):expand { 200 })
+      assert.equal(found, #d.problems)
+    end
+    assert.equal(0, #of({ 3, 3, 3 }, nil, dist.uniform(-1e9, 1e9):expand { 3 }).problems)
+  end)
+
+  it("advises against scales that depend on other variables, and not of others", function()
+    local function funnel(m)
+      local s = m:sample("s", dist.half_normal(1))
+      local mu = m:sample("mu", dist.normal(0, 1))
+      m:sample("x", dist.normal(mu, s))
+      m:sample("u", dist.normal(mu, 1))
+      m:sample("v", dist.log_normal(mu, s))
+      m:observe("y", dist.normal(mu, s), 0.5)
+    end
+    local d = pn.diagnose(pn.model(funnel))
+    assert.equal(1, #d.advice)
+    assert.same({ "funnel", "x" }, { d.advice[1].kind, d.advice[1].site })
+    assert.matches("the scale of 'x' depends on 's': where", d.advice[1].message)
+    assert.equal(("%s:%d"):format(here, debug.getinfo(funnel, "S").linedefined + 3), d.advice[1].where)
+  end)
+
+  it("suggests names, and stops where guide and model do not fit", function()
+    local d = pn.diagnose(pn.model(function(m) m:sample("rate", dist.normal(0, 1)) end),
+      pn.model(function(g) g:sample("rats", dist.normal(0, 1)) end))
+    assert.matches("the guide samples 'rats', which the model does not have, did you mean 'rate'%?",
+      problem(d, "missing", "rats"))
+    assert.matches("the model samples 'rate', which the guide does not have, did you mean 'rats'%?",
+      problem(d, "missing", "rate"))
+    assert.same({}, d.terms)
+    d = pn.diagnose(pn.model(function(m)
+      if m:sample("a", dist.normal(0, 1)):item() > 5 then error "far" end
+    end), pn.model(function(g) g:sample("a", dist.normal(50, 1)) end))
+    assert.matches("^model on the guide's draws: .*far", problem(d, "error"))
+    assert.same({}, d.terms)
+    assert.matches("diagnose: needs a model", select(2, pcall(pn.diagnose, {})))
+  end)
+
   it("leaves draws without trap, and refuses wrong arguments", function()
     pn.diagnose(pn.model(function(m) m:factor("f", pn.tensor(-1):log()) end))
     assert.is_true(pn.tensor(-1):log():isnan():item())

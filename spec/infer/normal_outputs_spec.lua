@@ -64,6 +64,38 @@ describe("an expected log-likelihood", function()
     assert.error_matches(function() infer.expected_log_likelihood("normal", one, one, one, { precision = -1 }) end,
       "precision must be positive, got %-1")
     assert.error_matches(function() infer.noise_precision(two, one) end, "mean must have the shape of y")
+    local labels, scalar = pn.tensor({ 0, 1 }, { dtype = "int64" }), pn.tensor(1)
+    for text, f in pairs {
+      ["precision is of 'normal' and 'probit' by name, got kind categorical"] = function()
+        infer.expected_log_likelihood("categorical", labels, pn.ones { 2, 2 }, pn.ones { 2, 2 }, { precision = 2 })
+      end,
+      ["y must have the shape of mean without its last axis, got [2] for mean [3, 2]"] = function()
+        infer.expected_log_likelihood("categorical", labels, pn.ones { 3, 2 }, pn.ones { 3, 2 })
+      end,
+      ["expected_softmax: variance must have the shape of mean, [2, 1], got [2]"] = function()
+        infer.expected_softmax(one, two)
+      end,
+      ["noise_precision: variance must have the shape of mean, [2], got [2, 1]"] = function()
+        infer.noise_precision(two, two, one)
+      end,
+      ["noise_precision: y must have the shape of mean, [2, 1], got [2]"] = function()
+        infer.noise_precision(two, one, one)
+      end,
+      ["noise_precision: mean must have the shape of y, [2], or be draws of it, got [0, 2]"] = function()
+        infer.noise_precision(two, pn.ones { 0, 2 })
+      end,
+      ["noise_precision: mean must have the shape of y, [2], or be draws of it, got [4, 3]"] = function()
+        infer.noise_precision(two, pn.ones { 4, 3 })
+      end,
+      ["noise_precision: variance must be a tensor"] = function() infer.noise_precision(two, two, 1) end,
+      ["expected_log_likelihood: mean must be a tensor"] = function()
+        infer.expected_log_likelihood("normal", two, 1, two)
+      end,
+    } do
+      require("spec.helper").refuses(text, f)
+    end
+    near(infer.noise_precision(scalar, pn.tensor { 0, 3 }):item(), 1 / 2.5, 1e-15)
+    near(infer.expected_log_likelihood("normal", two, two * 3, two)[2]:item(), -math.log(2 * math.pi) / 2 - 2.5, 1e-14)
   end)
 end)
 

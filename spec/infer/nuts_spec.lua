@@ -73,6 +73,9 @@ describe("nuts", function()
     end
     pn.threads(before)
     assert.same(draws[1], draws[2])
+    pn.seed(5)
+    assert.same(draws[1], pn.nuts(line, { data = { x, y }, chains = 3, warmup = 50, draws = 20, distributed = true })
+      .draws.w:totable()) -- shared out to a single rank
     -- a quarter of a turn; the exact mean is (X^T X / 0.25 + I)^-1 X^T y / 0.25
     local p = pn.hmc(line, { data = { x, y }, chains = 2, warmup = 300, draws = 500, steps = 2 })
     local exact = (x:t():matmul(x) * 4 + pn.eye(2)):solve(x:t():matmul(y) * 4):totable()

@@ -502,3 +502,71 @@ describe("a fit", function()
       message_of(pn.svi, still, full_rank(), { data = { c.x, c.y }, draws = 3, vectorised = true }))
   end)
 end)
+
+describe("a fit of svi", function()
+  local m = pn.model(function(r)
+    local a = r:sample("a", dist.normal(0, 1))
+    r:observe("y", dist.normal(a, 1), 1)
+  end)
+
+  it("has its whole rate for half of the steps, and falls to a hundredth along half a cosine", function()
+    for _, steps in ipairs { 8, 7 } do
+      local rates, at = {}, {}
+      local fit = pn.svi(m, "mean_field", { steps = steps, lr = 0.2, on_step = function(f, k, loss)
+        rates[#rates + 1], at[#at + 1] = f.optimiser.lr, k
+        assert.equal(loss, f.losses[k])
+      end })
+      fit:continue(2)
+      for k = 1, steps do
+        local t = (k - 1) / steps
+        local want = t < 0.5 and 0.2 or 0.2 * (0.01 + 0.99 * (1 + math.cos(2 * math.pi * (t - 0.5))) / 2)
+        assert(math.abs(rates[k] - want) < 1e-12, k)
+      end
+      assert.same({ 0.2, 0.2, steps + 1, steps + 2 }, { rates[steps + 1], rates[steps + 2], at[steps + 1],
+        at[steps + 2] })
+    end
+    local rates = {}
+    pn.svi(m, "mean_field", { steps = 3, schedule = function(k) return k / 10 end, on_step = function(f)
+      rates[#rates + 1] = f.optimiser.lr
+    end }):continue(1)
+    assert.same({ 0.1, 0.2, 0.3, 0.4 }, rates)
+    local own = pn.svi(m, "mean_field", { steps = 6, optimiser = function(list)
+      return pn.optim.sgd(list, { lr = 0.125 })
+    end })
+    assert.equal(0.125, own.optimiser.lr)
+    local few = pn.svi(m, "mean_field", { steps = 9, on_step = function(_, k) return k < 3 end })
+    assert.equal(3, #few.losses)
+    assert.equal(3, #few:continue(0).losses)
+  end)
+
+  it("takes a thousand draws unless told otherwise, for resampling twenty for one", function()
+    local fit = pn.svi(m, "mean_field", { steps = 3 })
+    assert.same({ 1000 }, fit:sample().a:shape())
+    assert.same({ 1000, 1 }, fit:log_weights():shape())
+    assert.same({ 1000 }, fit:predict().y:shape())
+    assert.same({ 1000 }, fit:resample().a:shape())
+    local asked, of = {}, fit.guide.log_weights
+    fit.guide.log_weights = function(self, n)
+      asked[#asked + 1] = n
+      return of(self, n)
+    end
+    fit:resample(7)
+    fit:resample(7, { draws = 50 })
+    fit:bound()
+    fit:k_hat()
+    assert.same({ 140, 50, 1000, 1000 }, asked)
+    for _, name in ipairs { "sample", "summary", "log_weights", "resample", "k_hat" } do
+      for _, n in ipairs { 0, 1.5, "x" } do
+        local ok, message = pcall(fit[name], fit, n)
+        assert.is_false(ok)
+        assert.matches(("%s: n must be a whole number from 1 on, got %s"):format(name, n), message)
+      end
+    end
+    assert.matches("resample: draws must be a whole number", select(2, pcall(fit.resample, fit, 3, { draws = 0 })))
+    assert.matches("continue: steps must be a whole number", select(2, pcall(fit.continue, fit, -1)))
+    local own = pn.svi(m, pn.model(function(g) g:sample("a", dist.normal(g:param("loc", 0), 1)) end), { steps = 1 })
+    assert.matches("resample: needs an automatic guide with a density", select(2, pcall(own.resample, own, 3)))
+    assert.same({ 1000 }, own:sample().a:shape())
+    assert.equal(1, #own:summary())
+  end)
+end)

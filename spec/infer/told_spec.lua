@@ -1,6 +1,7 @@
 -- What inference says of itself: data that are NaN, chains that never moved, bounds that fell, observations whose
 -- weights have too heavy a tail, and no alarm where nothing is wrong.
 local pn = require "penumbra"
+local posterior = require "penumbra.infer.posterior"
 
 local dist, infer = pn.dist, pn.infer
 
@@ -75,7 +76,6 @@ describe("what draws are worth", function()
     local g = pn.generator(2)
     local z = pn.randn({ 2, 500, 1 }, { generator = g })
     local target = pn.model(function(m) m:sample("a", dist.normal(0, 1)) end):target()
-    local posterior = require "penumbra.infer.posterior"
     local low, high = 0, 1
     local function at(shift)
       return posterior.new { model = target.model, args = {}, target = target, seconds = 0, max_depth = false,
@@ -202,5 +202,130 @@ describe("model:log_density", function()
     local want = prior + math.log(0.7) + each:sum():item()
     assert.is_true(math.abs(model:log_density { w = 0.4, g = 0, z = z }:item() - want) < 1e-12)
     assert.error_matches(function() model:log_density { g = 0 } end, "no value is given for 'w'", 1, true)
+  end)
+end)
+
+describe("a posterior of draws that are given", function()
+  local function read(draws, more)
+    local given = { draws = draws, names = {}, statistics = {} }
+    for name in pairs(draws) do given.names[#given.names + 1] = name end
+    table.sort(given.names)
+    for key, value in pairs(more or {}) do given[key] = value end
+    return posterior.of_draws(given)
+  end
+  local g = pn.generator(8)
+  local function noise(...) return pn.randn({ ... }, { generator = g }) end
+  local function unfilled(p) return (tostring(p):gsub("\n  ", " ")) end
+
+  it("says what its trajectories and chains suffer from, by numbers and names", function()
+    local divergent = pn.tensor { { 0, 1, 0, 0, 1, 0 }, { 0, 0, 0, 1, 0, 0 } }
+    local depth = pn.tensor { { 3, 4, 5, 6, 5, 1 }, { 5, 1, 2, 3, 7, 4 } }
+    local energy = pn.tensor { { 1, 2, 3, 4, 5, 7 }, { 5, -1, 4, 2, -3, 6 } }
+    local p = read({ a = noise(2, 6) }, { statistics = { divergent = divergent, depth = depth, energy = energy },
+      max_depth = 5, notes = { "a note" } })
+    assert.equal(3, p.divergences)
+    local function share(list)
+      local mean, steps, spread = 0, 0, 0
+      for _, v in ipairs(list) do mean = mean + v / #list end
+      for k, v in ipairs(list) do
+        spread = spread + (v - mean) ^ 2
+        steps = steps + (k > 1 and (v - list[k - 1]) ^ 2 or 0)
+      end
+      return steps / spread
+    end
+    for c = 1, 2 do assert.is_true(math.abs(p.e_bfmi[c] - share(energy[c]:totable())) < 1e-12) end
+    assert.is_true(p.e_bfmi[1] < 0.5 and p.e_bfmi[1] > 0.3)
+    local told = table.concat(p.warnings, "\n")
+    assert.matches("^3 of 12 transitions diverged: ", told)
+    assert.matches("\n5 of 12 transitions reached max_depth = 5: ", told)
+    assert.is_nil(told:find("E-BFMI", 1, true))
+    assert.equal("a note", p.warnings[#p.warnings])
+    local slow = read({ a = noise(2, 40) }, { statistics = { divergent = pn.zeros { 2, 40 },
+      energy = pn.stack({ pn.arange(40):to "float64", noise(40) }, 1), depth = pn.full({ 2, 40 }, 4) }, max_depth = 5 })
+    told = table.concat(slow.warnings, "\n")
+    assert.matches("E%-BFMI of chain 1 is 0.01, below 0.3", told)
+    assert.is_nil(told:find("chain 2", 1, true))
+    assert.is_nil(told:find("diverged", 1, true) or told:find("max_depth", 1, true))
+    assert.same({}, read({ a = noise(2, 1) }, { statistics = { divergent = pn.zeros { 2, 1 },
+      energy = pn.ones { 2, 1 } } }).e_bfmi)
+  end)
+
+  it("names the number that mixes worst, and the one that is told least of", function()
+    local shift = pn.tensor { { 0 }, { 1 } }
+    local p = read { a = noise(2, 300) + shift * 2, c = noise(2, 300),
+      b = pn.stack({ noise(2, 300) + shift, noise(2, 300) + shift * 5 }, 3) }
+    local rows, worst = p:summary(), nil
+    assert.same({ "a", "b[1]", "b[2]", "c" }, { rows[1].name, rows[2].name, rows[3].name, rows[4].name })
+    for _, row in ipairs(rows) do worst = (not worst or row.r_hat > worst.r_hat) and row or worst end
+    assert.equal("b[2]", worst.name)
+    local told = table.concat(p.warnings, "\n")
+    assert.matches(("R%%-hat of 'b%%[2%%]' is %.3f, above 1.01"):format(worst.r_hat), told)
+    local least = math.min(worst.ess_bulk, worst.ess_tail)
+    assert.matches(("effective sample size of 'b%%[2%%]' is %d, below 100 a chain"):format(math.floor(least)), told)
+    local walk = read { x = noise(2, 800):cumsum(2), y = noise(2, 800) }
+    told = table.concat(walk.warnings, "\n")
+    assert.matches("effective sample size of 'x' is", told)
+    assert.same({}, read({ y = noise(2, 800) }).warnings)
+    local few = read { a = noise(2, 60) }
+    local one = few:summary().a
+    assert.is_true(math.min(one.ess_bulk, one.ess_tail) > 40)
+    assert.matches("effective sample size of 'a' is", table.concat(few.warnings, "\n"))
+    -- tails that are drawn in one half of each chain
+    local tails = read { a = noise(2, 600) * (pn.arange(600):ge(300):to "float64" * 9 + 1) }
+    one = tails:summary().a
+    assert.is_true(one.ess_bulk > 200 and one.ess_tail < 200)
+    assert.matches(("effective sample size of 'a' is %d,"):format(math.floor(one.ess_tail)),
+      table.concat(tails.warnings, "\n"))
+    local still = read { a = pn.concatenate({ pn.ones { 1, 20 }, noise(1, 20) }, 1) }
+    assert.matches("all draws of chain 1 are equal: it never moved from the start", table.concat(still.warnings))
+    still = read { a = pn.concatenate({ pn.ones { 1, 20 }, noise(1, 20) }, 1), b = noise(2, 20) }
+    assert.is_nil(table.concat(still.warnings):find("never moved", 1, true))
+  end)
+
+  it("shows as many digits as mean something, and what it has come from", function()
+    local x = pn.concatenate({ pn.arange(400):reshape { 2, 200, 1 } * 1000 + 123456, noise(2, 200, 1) * 1e-3,
+      pn.ones { 2, 200, 1 } }, 3)
+    local p = read({ x = x }, { warmup = 50, seconds = 1.25 })
+    local text = unfilled(p)
+    local rows = p:summary()
+    local halves = 0
+    for k = 1, 2 do
+      local row, want, got = rows[k], { rows[k].name }, {}
+      for _, column in ipairs { "mean", "sd", "q05", "median", "q95" } do
+        want[#want + 1] = (math.abs(row[column]) >= 1e5 and "%.3g" or "%.4g"):format(row[column])
+      end
+      for word in text:match(("\n(x%%[%d%%] [^\n]*)"):format(k)):gmatch "%S+" do got[#got + 1] = word end
+      want[7], want[8], want[9], want[10] = ("%.3f"):format(row.r_hat), ("%.0f"):format(row.ess_bulk),
+        ("%.0f"):format(row.ess_tail), ("%.2g"):format(row.mcse)
+      assert.same(want, got)
+      halves = halves + (row.ess_bulk % 1 > 0.5 and 1 or 0) + (row.ess_tail % 1 > 0.5 and 1 or 0)
+    end
+    assert.is_true(halves > 0) -- some are rounded up
+    assert.matches("\nx%[3%] +1 +0 +1 +1 +1 +%- ", text)
+    assert.matches("^ +mean +sd +q05 +median +q95 r_hat ess_bulk ess_tail +mcse\n", text)
+    assert.matches("\n400 draws of 2 chains after 50 of warm%-up in 1.2 s\n", text .. "\n")
+    local widths = {}
+    for row in tostring(rows):gmatch "[^\n]+" do widths[#row] = true end
+    assert.is_nil(next(widths, next(widths))) -- all lines end together
+    assert.matches("\n400 draws of 2 chains\n", unfilled(read { x = x }) .. "\n")
+    for length = 3, 4 do
+      local few = read { a = noise(2, length) }
+      assert.equal(length == 3, tostring(few):find("too few draws for a summary", 1, true) ~= nil)
+      assert.equal(length == 3, #few.warnings == 0)
+    end
+    p = read({ a = noise(1, 16) }, { particles = true, log_evidence = -1.5, log_evidence_error = 0.125, seconds = 2 })
+    assert.matches("\n16 particles in 2.0 s, log evidence %-1.5000, standard error 0.12$", tostring(p))
+    assert.is_nil(tostring(p):find("r_hat", 1, true))
+    assert.same({}, p.warnings)
+    assert.matches("log evidence %-1.5000$", tostring(read({ a = noise(1, 16) }, { particles = true,
+      log_evidence = -1.5 })))
+    local ok, message = pcall(p.summary, p, { "b" })
+    assert.is_false(ok)
+    assert.matches("summary: there is no site 'b' among a", message)
+    assert.matches("summary: names must be a table", select(2, pcall(p.summary, p, "a")))
+    assert.equal(1, #p:summary { "a" })
+    assert.is_true(posterior.is(p))
+    assert.is_false(posterior.is {})
+    assert.is_false(posterior.is(3))
   end)
 end)

@@ -47,6 +47,8 @@ describe("a schedule", function()
         near(plateau:step(loss), lr)
       end
       assert.is_true(lr < 0.8)
+      assert.equal(("plateau(rate = %g, best = %g, %d of %d without a better one)"):format(lr, best, bad, o.patience),
+        tostring(plateau))
     end
   end)
 end)

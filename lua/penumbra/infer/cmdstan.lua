@@ -48,7 +48,7 @@ local function metric_after(lines, k, axes)
       break
     end
     rows[#rows + 1] = row
-    if axes == 1 or #rows == #row then
+    if #rows == #row then
       break
     end
   end

@@ -143,7 +143,7 @@ local function scale_depends_on(site, others)
   local names = {}
   for _, other in ipairs(ok and others or {}) do
     local found, slope = pcall(function() return core.grad(spread, { other.value })[1] end)
-    if other ~= site and found and slope and slope:abs():sum():item() > 0 then
+    if found and slope and slope:abs():sum():item() > 0 then
       names[#names + 1] = "'" .. other.name .. "'"
     end
   end

@@ -298,15 +298,14 @@ function methods:unconstrain(values, start)
   return core.concatenate(parts, 1)
 end
 
--- Sum of a site's log density; a prior that enumerated variables reach has no value of its own.
+-- Sum of a site's log density, of all rows; a prior that enumerated variables reach has no value of its own.
 local function total_of(self, site)
   local lp = site.log_prob
   if self.enumerates and lp:ndim() > self.most then
     core.error(("'%s' depends on variables that are enumerated: its prior cannot be told from the likelihood (start "
       .. "from a guide)"):format(site.name))
   end
-  lp = lp:ndim() > 0 and lp:sum() or lp
-  return site.scale ~= 1 and lp * site.scale or lp
+  return lp:ndim() > 0 and lp:sum() or lp
 end
 
 --- The log density of the latent variables at z [size], with the bijectors' determinants, and that of what is observed
@@ -320,7 +319,7 @@ function methods:log_parts(z, apart)
     if site.log_prob and latent then
       prior = prior + total_of(self, site)
     elseif site.log_prob and not t.enumerated then
-      terms[#terms + 1] = (apart and site.log_prob * site.scale or total_of(self, site)):reshape { -1 }
+      terms[#terms + 1] = (apart and site.log_prob or total_of(self, site)):reshape { -1 }
     end
   end
   if t.enumerated and apart then
