@@ -435,6 +435,10 @@ describe("a forecaster", function()
     end
     assert.same(lists[2], lists[1])
     assert.are_not.same(lists[3], lists[1])
+    -- covariates of a set are those that the model has, or nobody's
+    make("deepar", 1, { covariates = 0 }):fit { series = set, window = 9, steps = 1, batch_size = 2 }
+    make("deepar", 1, { covariates = 1, series = 0 }):fit { series = pn.data.series({ { target = pn.randn { 12 },
+      covariates = pn.randn { 12, 1 } } }), window = 9, steps = 1, batch_size = 2 }
     local path = os.tmpname()
     os.remove(path)
     local function train(o)

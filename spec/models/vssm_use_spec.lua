@@ -462,6 +462,8 @@ describe("bad input", function()
     refused("vssm: prefix must be a whole number from 1 on", { conditioning = "semi", prefix = 0 })
     refused("vssm: gain must be positive: with a gain of 0", { gain = 0 })
     refused("vssm: gain must be positive", { latent = 2, gain = { 1, -1 } })
+    refused("vssm: gain must be positive", { gain = math.huge })
+    refused("vssm: gain must be 'network', 'shared', a positive number or 2 of them", { latent = 2, gain = { { 1, 2 } } })
     refused("vssm: gain must be 'network', 'shared', a positive number or 8 of them", { gain = { 1, 2 } })
     refused("vssm: gain must be 'network', 'shared' or positive numbers, got 'share', did you mean 'shared'?",
       { gain = "share" })
@@ -520,6 +522,13 @@ describe("bad input", function()
     local want = pn.dist.normal(z, pn.tensor { 0.5, 2 }):log_prob(pn.ones { 1, 2 }):sum():item()
     assert.near(want, vssm.log_likelihood(m, z, pn.ones { 1, 2 }):item(), 1e-12)
     assert.near(want, vssm.log_likelihood(m, z, pn.ones { 1, 2 }, pn.ones({ 1, 2 }):gt(0)):item(), 1e-12)
+    for flows, want in pairs { [0] = 0, [1] = 1, [3] = 5 } do -- turned round between them
+      assert.equal(want, #pn.models.vssm({ latent = 2, flows = flows }).states.flow)
+      assert.equal(flows, #pn.models.vssm({ latent = 1, flows = flows }).states.flow)
+    end
+    local shared = pn.models.vssm { latent = 2, gain = "shared", floor = 0.25 }
+    local _, gain = shared.states:move(pn.zeros { 1, 2 })
+    assert.near(0, largest(gain, pn.full({ 2 }, math.log(1 + math.exp(0.5)) + 0.25)), 1e-12)
     local semi = pn.models.vssm { size = 1, latent = 3, units = 2, conditioning = "semi", hidden = { prefix = { 2 },
       transition = {}, initial = {}, disturbance = {}, emission = {} }, bidirectional = false }
     assert.same({ 7, 3 }, { semi:sees(1, 9).observations:to("float64"):sum():item(),
