@@ -545,7 +545,8 @@ describe("a model's defaults", function()
     assert.same({ 2, 2, "first" }, { plain.size, plain.latent, plain.initial })
     assert.same({ 1, 1 }, made({ prior_drift = spring }).gamma:totable())
     assert.equal(3, made({ time = true }).network.net[1]:parameters()[1]:size(1))
-    assert.matches("^bnsde%(black box, 2 observed, 2 latent, weights per trajectory, %d+ parameters%)$", tostring(plain))
+    assert.matches("^bnsde%(black box, 2 observed, 2 latent, weights per trajectory, %d+ parameters%)$",
+      tostring(plain))
     assert.matches("^bnsde%(hybrid, 2 observed, 3 latent, weights per step, ", tostring(made { prior_drift = spring,
       latent = 3, weights = "step" }))
     for text, more in pairs { ["with a decoder paths cannot begin at observations"] = { decoder = { 3 } },
@@ -569,7 +570,8 @@ describe("a model's defaults", function()
       assert.matches("paths: noise must be float64 %[3, 1, 8, 2%], got ", message_of(plain.paths, plain, b, { noise =
         noise }))
     end
-    assert.equal(plain:loss(b, { num_data = 8, generator = pn.generator(1) }):item(), plain:loss(b, { generator = pn.generator(1) }):item())
+    assert.equal(plain:loss(b, { num_data = 8, generator = pn.generator(1) }):item(), plain:loss(b, { generator =
+      pn.generator(1) }):item())
     assert.matches("num_data must be a whole number from 8 on, got 7", message_of(plain.loss, plain, b, { num_data =
       7 }))
   end)

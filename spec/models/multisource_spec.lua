@@ -380,7 +380,7 @@ describe("a model of one source", function()
 end)
 
 describe("what a bound of several sources tells", function()
-  it("are moments of the weights that its draws have, of all terms by their shares, in blocks of unequal sizes", function()
+  it("are moments of the weights that its draws have, of terms by their shares, in blocks of unequal sizes", function()
     local source_data = require "penumbra.models.multisource.source_data"
     local source_objective = require "penumbra.models.multisource.source_objective"
     local m = disturbed { "a", "b" }
@@ -638,8 +638,8 @@ describe("a model of several sources", function()
       1 } }, latent = 2, dtype = "int64" })
     refuses("multisource: targets must have at least one", multisource, { sources = { a = { size = 1 } }, targets = {},
       latent = 1 })
-    refuses("multisource: latent must be a whole number from 1 on, got 0", multisource, { sources = { a = { size = 1 } },
-      latent = 0 })
+    refuses("multisource: latent must be a whole number from 1 on, got 0", multisource, { sources = { a = {
+      size = 1 } }, latent = 0 })
     refuses("loss: x.a must have shape [B, 1], got [3, 2]", m.loss, m, { a = pn.zeros { 3, 2 } })
     refuses("loss: x.b must have shape [3, 1], got [2, 1]", m.loss, m, { a = pn.zeros { 3, 1 }, b = pn.zeros { 2, 1 } })
     refuses("loss: x names 'd', which is no source or target; there are a, b", m.loss, m, { d = pn.zeros { 3, 1 } })

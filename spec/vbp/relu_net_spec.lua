@@ -162,7 +162,7 @@ describe("the variational ReLU network", function()
     os.remove(path)
   end)
 
-  it("starts with weights of variance 2 / fan-in and biases of 0, a posterior that is its prior, as its file has it", function()
+  it("starts with weights of variance 2 / fan-in and biases of 0, and comes out of its file so", function()
     local m, path = pn.vbp.relu_net { sizes = { 40, 300, 50 }, seed = 6, prior_precision = .7 }, os.tmpname()
     for l, fan in ipairs { 40, 300 } do
       local w = weights_of(m, l).mean
