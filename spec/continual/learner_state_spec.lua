@@ -202,10 +202,13 @@ describe("a step", function()
     end
     assert.equal(new_ones, memory.kept_new)
     assert.same(memory.ages, learner.memory.age:totable())
+    local single = new { memory = { size = 1 } }
+    local third = single:observe(xs[1], ys[1], 10).memory
+    assert.same({ 1, 0, { 0 } }, { third.kept_new, third.kept_old, third.ages })
     -- as many data as the memory holds: it exceeds them
     assert.is_true(new({ memory = { size = 12 } }):observe(xs[1], ys[1]).memory_exceeds_data)
     local bias = math.max(first.bias.precision, first.bias.mean)
-    for factor, want in pairs { [1 - 1e-9] = true, [1 + 1e-9] = false } do
+    for factor, want in pairs { [1 - 1e-9] = true, [1] = false, [1 + 1e-9] = false } do
       local l = new { memory = { size = 14 }, guard = { unconverged = bias * factor } }
       assert.same({ want, want and 1 or 0 }, { l:observe(xs[1], ys[1], 10).unconverged, l.counts.unconverged })
     end

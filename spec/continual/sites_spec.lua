@@ -350,6 +350,54 @@ describe("sites by Monte Carlo", function()
       nn.bayesian(nn.sequential { nn.linear(2, 2), nn.relu(), nn.linear(2, 1) }),
       { estimator = "hessian", likelihood = "bernoulli" })
     refused("likelihood must give %[%d+, 4%]", b, { likelihood = function(f) return f:sum() end })
+    refused("likelihood must give %[%d+, 4%] .*, got %[3, %d+%]$", b, { likelihood = function(f)
+      return f:sum(-1):slice(1, 1, 3) * pn.ones { 3, 4 }
+    end, draws = 7 })
+    refused("likelihood must give %[7, 4%] .*, got number", b, { likelihood = function() return 3 end, draws = 7 })
+    for _, bad in ipairs { pn.zeros { 3 }, pn.zeros { 4, 2 }, pn.zeros { 4, 1, 1 }, pn.zeros { 3, 1 } } do
+      refused("sites: y must have shape %[4, 1%], got ", b, { likelihood = "bernoulli" }, x, bad)
+    end
+    refused("sites: y must have 4 data along its first axis, got %[%]", b, { likelihood = function(f) return f:sum(-1)
+      end }, x, pn.tensor(1))
+    refused("sites: y must have 4 data along its first axis, got %[3%]", b, { likelihood = function(f) return f:sum(-1)
+      end }, x, pn.ones { 3 })
+    for _, bad in ipairs { -1, 0.5 } do
+      refused("y must be whole numbers from 0 on for likelihood \"poisson\"", b, { likelihood = "poisson" }, x,
+        pn.full({ 4 }, bad))
+    end
+    refused("y must be 0 or 1", b, { likelihood = "bernoulli" }, x, pn.full({ 4 }, 0.5))
+    for _, bad in ipairs { 0, -1, math.huge } do
+      refused("noise_scale must be a positive number", b, { likelihood = "normal", noise_scale = bad })
+    end
+    local three, int64 = larger(2, 3), { dtype = "int64" }
+    for label, text in pairs { [-1] = "y must be classes from 0 to 2, got %-1 to 0", [3] =
+      "y must be classes from 0 to 2, got 0 to 3" } do
+      refused(text, three, { likelihood = "categorical" }, x, pn.tensor({ 0, 0, label, 0 }, int64))
+    end
+    for _, bad in ipairs { pn.zeros({ 4, 1 }, int64), pn.zeros({ 3 }, int64), pn.zeros { 4 } } do
+      refused("y must be classes, int64 of shape %[4%]", three, { likelihood = "categorical" }, x, bad)
+    end
+    continual.sites(three, x, pn.tensor({ 0, 2, 1, 0 }, int64), { likelihood = "categorical", draws = 2 })
+    refused("likelihood categorical takes 4 outputs, the network has 3", three, { likelihood =
+      nn.likelihood.categorical { classes = 4 } }, x, pn.zeros({ 4 }, int64))
+    for _, bad in ipairs { pn.zeros { 0, 2 }, pn.zeros { 2 }, pn.zeros { 4, 2, 1 } } do
+      refused("sites: x must have shape %[N, 2%] with N > 0, got", b, { likelihood = "bernoulli" }, bad)
+    end
+    refused("sites: x must be float64, as the network is, got float32", b, { likelihood = "bernoulli" },
+      x:to "float32")
+    refused("sites: budget must be a whole number from 1 on, got 0", b, { likelihood = "bernoulli", budget = 0 })
+    refused("posterior must have positive precisions, got 0", nn.linear(2, 1), { likelihood = "bernoulli", posterior =
+      dist.natural.diagonal(pn.zeros { 3 }, pn.tensor { 1, 0, 1 }) })
+    refused("posterior must be of all 3 weights", nn.linear(2, 1), { likelihood = "bernoulli", posterior =
+      dist.natural.diagonal(pn.zeros { 1, 3 }, pn.ones { 1, 3 }) })
+    refused("sites: rows must be places of data, got boolean", b, { likelihood = "bernoulli", rows = true })
+    for _, bad in ipairs { {}, pn.ones { 2 }, pn.zeros({ 1, 2 }, int64) } do
+      refused("sites: rows must be places of data, int64 %[M%] with M > 0, got", b, { likelihood = "bernoulli", rows =
+        bad })
+    end
+    refused("rows must be places from 0 to 3, got %-1 to 3", b, { likelihood = "bernoulli", rows = { 3, -1 } })
+    assert.matches("posterior: network must be of pn.nn.bayesian, got a userdata", message_of(continual.posterior,
+      nn.linear(2, 1)))
   end)
 end)
 

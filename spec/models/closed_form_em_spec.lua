@@ -338,7 +338,8 @@ describe("models by EM in closed form", function()
       end
       for seed = 1, n do
         local m = pn.models.gaussian_mixture { data = 2, components = 2, covariance = covariance, floor = 0.1 }
-        local first = m:fit({ data = rows, weights = weights, max_steps = 1, generator = pn.generator(seed) }).history[1]
+        local run = m:fit { data = rows, weights = weights, max_steps = 1, generator = pn.generator(seed) }
+        local first = run.history[1]
         local best
         for pair, v in pairs(value) do
           best = (not best or math.abs(v - first) < math.abs(value[best] - first)) and pair or best

@@ -417,7 +417,7 @@ describe("a forecaster", function()
       assert.is_true(s.seconds > 0 and s.seconds <= core.clock() - from)
     end
     -- of a batch, one of its series at a time, each of them
-    local some, kinds = make("deepar", 1, { covariates = 0, series = 0 }), {}
+    local some, met = make("deepar", 1, { covariates = 0, series = 0 }), {}
     local alone = {}
     for k = 1, 2 do alone[k] = some:loss({ y = b.y:slice(2, k, k), location = pn.zeros { 1, 1 }, scale =
       pn.ones { 1, 1 } }):item() end
@@ -425,9 +425,9 @@ describe("a forecaster", function()
       steps = 30, batch_size = 1, lr = 1e-12, seed = 2 }).history) do
       local k = math.abs(v - alone[1]) < 1e-8 and 1 or 2
       assert.near(alone[k], v, 1e-8)
-      kinds[k] = true
+      met[k] = true
     end
-    assert.same({ true, true }, kinds)
+    assert.same({ true, true }, met)
     local set, lists = a_set(50), {}
     for k, size in ipairs { false, 50, 51 } do
       lists[k] = make("deepar", 1):fit({ series = set, window = 9, steps = 1, batch_size = size or nil, seed = 4 })
@@ -435,6 +435,10 @@ describe("a forecaster", function()
     end
     assert.same(lists[2], lists[1])
     assert.are_not.same(lists[3], lists[1])
+    -- covariates of a set are those that the model has, or nobody's
+    make("deepar", 1, { covariates = 0 }):fit { series = set, window = 9, steps = 1, batch_size = 2 }
+    make("deepar", 1, { covariates = 1, series = 0 }):fit { series = pn.data.series({ { target = pn.randn { 12 },
+      covariates = pn.randn { 12, 1 } } }), window = 9, steps = 1, batch_size = 2 }
     local path = os.tmpname()
     os.remove(path)
     local function train(o)

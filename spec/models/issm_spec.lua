@@ -41,7 +41,8 @@ describe("issm", function()
     end
     assert.error_matches(function() issm.new {}:rows(0) end, "issm: rows: T must be a whole number from 1 on, got 0")
     for _, seasonal in ipairs { { 65536 }, { 7, 65530 } } do
-      assert.error_matches(function() issm.new { seasonal = seasonal } end, "issm: states of all cycles must be at most")
+      assert.error_matches(function() issm.new { seasonal = seasonal } end,
+        "issm: states of all cycles must be at most")
     end
     assert.error_matches(function() issm.new { seasonal = { 3, { period = 2, every = 0 } } } end,
       "issm: seasonal 2: every must be a whole number from 1 on, got 0")

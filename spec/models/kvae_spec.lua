@@ -548,7 +548,8 @@ describe("a Kalman variational autoencoder", function()
     assert.same({ 2, 4, 50, 3, 100 }, sizes)
     local entered = models.kvae { size = 2, covariates = 3, features = 0, latent = 1, hidden = { 4, 5 }, units = 2,
       inputs = { "encoder", "decoder" } }
-    assert.same({ { 5, 4 }, { 4, 5 }, { 5, 2 }, { 4, 5 }, { 5, 4 }, { 4, 4 } }, { entered.encoder[1]:state().weight:shape(),
+    assert.same({ { 5, 4 }, { 4, 5 }, { 5, 2 }, { 4, 5 }, { 5, 4 }, { 4, 4 } }, {
+      entered.encoder[1]:state().weight:shape(),
       entered.encoder[3]:state().weight:shape(), entered.encoder[5]:state().weight:shape(),
       entered.decoder[1]:state().weight:shape(), entered.decoder[3]:state().weight:shape(),
       entered.decoder[5]:state().weight:shape() })

@@ -380,7 +380,7 @@ describe("a model of one source", function()
 end)
 
 describe("what a bound of several sources tells", function()
-  it("are moments of the weights that its draws have, of all terms by their shares, in blocks of unequal sizes", function()
+  it("are moments of the weights that its draws have, of terms by their shares, in blocks of unequal sizes", function()
     local source_data = require "penumbra.models.multisource.source_data"
     local source_objective = require "penumbra.models.multisource.source_objective"
     local m = disturbed { "a", "b" }
@@ -638,8 +638,8 @@ describe("a model of several sources", function()
       1 } }, latent = 2, dtype = "int64" })
     refuses("multisource: targets must have at least one", multisource, { sources = { a = { size = 1 } }, targets = {},
       latent = 1 })
-    refuses("multisource: latent must be a whole number from 1 on, got 0", multisource, { sources = { a = { size = 1 } },
-      latent = 0 })
+    refuses("multisource: latent must be a whole number from 1 on, got 0", multisource, { sources = { a = {
+      size = 1 } }, latent = 0 })
     refuses("loss: x.a must have shape [B, 1], got [3, 2]", m.loss, m, { a = pn.zeros { 3, 2 } })
     refuses("loss: x.b must have shape [3, 1], got [2, 1]", m.loss, m, { a = pn.zeros { 3, 1 }, b = pn.zeros { 2, 1 } })
     refuses("loss: x names 'd', which is no source or target; there are a, b", m.loss, m, { d = pn.zeros { 3, 1 } })
@@ -663,6 +663,84 @@ describe("a model of several sources", function()
     local half = pn.models.multisource { sources = { w = { size = 2 } }, latent = 1 }
     refuses("bound: x.w is NaN in part for datum 2", half.bound, half, { w = pn.tensor { { 0, 0 }, { 1, 0 / 0 } } })
     refuses("decode: z must be float64 of shape [..., B, 1]", m.decode, m, pn.zeros { 2, 2 })
+  end)
+
+  it("takes parts at their bounds, and names what a part is not", function()
+    local multisource = pn.models.multisource
+    local function made(source, more)
+      local o = { sources = { a = source }, latent = 2, hidden = { 3 }, likelihood = "normal" }
+      for name, v in pairs(more or {}) do o[name] = v end
+      return multisource(o)
+    end
+    for text, source in pairs { ["sources.a: size must be a whole number from 1 on, got 0"] = { size = 0 },
+      ["sources.a: categories must be a whole number from 2 on, got 1"] = { categories = 1 },
+      ["sources.a: hidden[2] must be a whole number from 1 on, got 0"] = { size = 1, hidden = { 1, 0 } },
+      ["multisource: sources.a must be a table, got 3"] = 3,
+      ["sources.a: encoder must be a function, got 3"] = { size = 1, encoder = 3 } } do
+      refuses(text, made, source)
+    end
+    local label = made { categories = 3 }
+    assert.same({ 1, { 3, 3 }, { 3, 4 } }, { label.encoders.a.size, label.encoders.a.net[1]:state().weight:shape(),
+      label.encoders.a.net[3]:state().weight:shape() })
+    local labels = pn.tensor({ { 0 }, { 2 } }, { dtype = "int64" })
+    assert.same({ { 1, 0, 0 }, { 0, 0, 1 } }, label.encoders.a:given(labels):totable())
+    refuses("loss: x.a must be int64, got float64", label.loss, label, { a = pn.zeros { 2, 1 } })
+    refuses("loss: x.a must be float64, got int64", m.loss, m, { a = labels })
+    assert.equal(15, made({ size = 1 }, { likelihood = "mixture" }).decoders.a.net[3]:state().bias:numel())
+    local one = pn.ones { 2, 1 }
+    for _, bad in ipairs { pn.ones { 2 }, pn.ones { 0, 1 }, pn.ones { 2, 1, 1 } } do
+      refuses("loss: x.a must have shape [B, 1], got ", m.loss, m, { a = bad })
+    end
+    for text, network in pairs { ["encoder must give a normal or outputs [B, 4], got [2, 3]"] = function()
+      return pn.ones { 2, 3 } end, ["outputs [B, 4], got [2, 4, 1]"] = function() return pn.ones { 2, 4, 1 } end,
+      ["outputs [B, 4], got number"] = function() return 3 end,
+      ["sources.a: encoder must give a normal of event [2]"] = function()
+        return dist.normal(pn.zeros { 2, 3 }, 1):independent(1)
+      end, ["a: encoder must give a normal of event [2]"] = function() return dist.normal(pn.zeros { 2, 2 }, 1) end } do
+      local own = made { size = 1, encoder = network }
+      refuses(text, own.beliefs, own, { a = one })
+    end
+    local law = dist.normal(pn.zeros { 2, 2 }, 1):independent(1)
+    assert.equal(law, made({ size = 1, encoder = function() return law end }):beliefs({ a = one }).a)
+    for _, z in ipairs { pn.zeros { 1 }, pn.zeros({ 2, 1 }, { dtype = "float32" }) } do
+      refuses("decode: z must be float64 of shape [..., B, 1], got ", m.decode, m, z)
+    end
+    assert.same({ 1, 1, 1 }, m:decode(pn.zeros { 1, 1, 1 }).a:mean():shape())
+    refuses("impute: steps must be a whole number from 1 on, got 0", m.impute, m, x, { steps = 0 })
+    for _, start in ipairs { pn.ones { 3 }, pn.ones { 2, 1 }, pn.ones { 3, 2 } } do
+      refuses("impute: start.a must have shape [3, 1], got ", m.impute, m, x, { start = { a = start } })
+    end
+    refuses("impute: start.a must be a tensor, got 3", m.impute, m, x, { start = { a = 3 } })
+    for got, mask in pairs { ["float64 [3]"] = pn.ones { 3 }, ["bool [3, 1]"] = pn.ones({ 3, 1 }):gt(0),
+      ["bool [2]"] = pn.ones({ 2 }):gt(0), number = 3 } do
+      refuses("loss: observed of source 'a' must be true, false or bool of shape [3], got " .. got, m.loss, m, x,
+        { observed = { a = mask } })
+    end
+    for got, mask in pairs { ["float64 [3, 2]"] = pn.ones { 3, 2 }, ["bool [3]"] = pn.ones({ 3 }):gt(0),
+      ["bool [2, 2]"] = pn.ones({ 2, 2 }):gt(0), ["bool [3, 1]"] = pn.ones({ 3, 1 }):gt(0) } do
+      refuses("loss: observed must be bool of shape [3, 2], one for each source, got " .. got, m.loss, m, x,
+        { observed = mask })
+    end
+    refuses("loss: sources names 'c', which is none", m.loss, m, x, { sources = { "c" } })
+  end)
+
+  it("counts what is not there, by a mask or as NaN, in no source and no target", function()
+    local gap, data = 0 / 0, pn.tensor { { 0.7 }, { 0.7 }, { 0.7 }, { 0.7 } }
+    local seen = pn.tensor { true, false, true, true }
+    local holes = { a = pn.tensor { { 0.7 }, { 0.7 }, { gap }, { 0.7 } }, b = data }
+    local law = m:fuse(holes, { observed = { a = seen } })
+    local both, alone = m:fuse({ a = data, b = data }), m:fuse { b = data }
+    for n, there in ipairs { true, false, false, true } do
+      near(law:mean()[n], (there and both or alone):mean()[n]:item(), 1e-12)
+    end
+    local density = m:log_predictive(holes, { targets = { "a" }, observed = { a = seen }, draws = 7 })
+    for n, there in ipairs { true, false, false, true } do assert.equal(not there, density[n]:item() == 0) end
+    local filled = m:impute({ a = holes.a, b = data }, { observed = { a = seen }, method = "chain", steps = 2 })
+    assert.is_true(filled.a:isfinite():all():item())
+    assert.same({ 0.7, 0.7 }, { filled.a[1]:item(), filled.a[4]:item() })
+    assert.is_true(filled.a[2]:item() ~= 0.7 and filled.a[3]:item() ~= 0.7)
+    assert.same(data:totable(), filled.b:totable())
+    assert.same({ 7, 4, 1 }, m:predict(holes, { draws = 7, samples = true }).b:shape())
   end)
 
   it("says which belief breaks a product, where scales may exceed the prior's", function()

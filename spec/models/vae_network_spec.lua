@@ -91,8 +91,8 @@ describe("an autoencoder with networks of one's own", function()
       structure = "ladder" })
     helper.refuses("vae: mean is for a bernoulli or normal decoder", new { decoder_network = nn.mlp { 2, 5 },
       mean = pn.zeros { 5 } })
-    helper.refuses("vae: encoder must give [N, 4] for [N, 5], got [1, 2, 2]", new { encoder = nn.sequential { nn.mlp { 5,
-      4 }, nn.reshape(2, 2) } })
+    helper.refuses("vae: encoder must give [N, 4] for [N, 5], got [1, 2, 2]", new { encoder = nn.sequential {
+      nn.mlp { 5, 4 }, nn.reshape(2, 2) } })
     assert.equal("training", nn.mode()) -- as it was before the network was tried
     new { encoder = nn.module { forward = function(_, x)
       assert.equal("evaluation", nn.mode())

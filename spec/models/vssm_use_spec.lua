@@ -462,6 +462,9 @@ describe("bad input", function()
     refused("vssm: prefix must be a whole number from 1 on", { conditioning = "semi", prefix = 0 })
     refused("vssm: gain must be positive: with a gain of 0", { gain = 0 })
     refused("vssm: gain must be positive", { latent = 2, gain = { 1, -1 } })
+    refused("vssm: gain must be positive", { gain = math.huge })
+    refused("vssm: gain must be 'network', 'shared', a positive number or 2 of them", { latent = 2, gain = { { 1,
+      2 } } })
     refused("vssm: gain must be 'network', 'shared', a positive number or 8 of them", { gain = { 1, 2 } })
     refused("vssm: gain must be 'network', 'shared' or positive numbers, got 'share', did you mean 'shared'?",
       { gain = "share" })
@@ -517,9 +520,16 @@ describe("bad input", function()
     assert.same({ 4, 4 }, { width(m.states.net), width(m.disturbance.rest, 2) })
     assert.is_nil(m.decoder) -- z is the mean, the noise is given
     local z = pn.tensor { { 0.3, -1 } }
-    local want = pn.dist.normal(z, pn.tensor { 0.5, 2 }):log_prob(pn.ones { 1, 2 }):sum():item()
-    assert.near(want, vssm.log_likelihood(m, z, pn.ones { 1, 2 }):item(), 1e-12)
-    assert.near(want, vssm.log_likelihood(m, z, pn.ones { 1, 2 }, pn.ones({ 1, 2 }):gt(0)):item(), 1e-12)
+    local density = pn.dist.normal(z, pn.tensor { 0.5, 2 }):log_prob(pn.ones { 1, 2 }):sum():item()
+    assert.near(density, vssm.log_likelihood(m, z, pn.ones { 1, 2 }):item(), 1e-12)
+    assert.near(density, vssm.log_likelihood(m, z, pn.ones { 1, 2 }, pn.ones({ 1, 2 }):gt(0)):item(), 1e-12)
+    for flows, want in pairs { [0] = 0, [1] = 1, [3] = 5 } do -- turned round between them
+      assert.equal(want, #pn.models.vssm({ latent = 2, flows = flows }).states.flow)
+      assert.equal(flows, #pn.models.vssm({ latent = 1, flows = flows }).states.flow)
+    end
+    local shared = pn.models.vssm { latent = 2, gain = "shared", floor = 0.25 }
+    local _, gain = shared.states:move(pn.zeros { 1, 2 })
+    assert.near(0, largest(gain, pn.full({ 2 }, math.log(1 + math.exp(0.5)) + 0.25)), 1e-12)
     local semi = pn.models.vssm { size = 1, latent = 3, units = 2, conditioning = "semi", hidden = { prefix = { 2 },
       transition = {}, initial = {}, disturbance = {}, emission = {} }, bidirectional = false }
     assert.same({ 7, 3 }, { semi:sees(1, 9).observations:to("float64"):sum():item(),
@@ -542,8 +552,8 @@ describe("bad input", function()
       { y = y }))
     assert.matches("inputs must have shape %[4, 3, 2%], got %[4, 3, 1%]", message_of(m.bound, m, { y = y, inputs = y }))
     assert.matches("generate: inputs must be %[5, 2, 2%], got nil", message_of(m.generate, m, 2, { steps = 5 }))
-    assert.matches("generate: inputs must have shape %[5, 2, 2%], got %[5, 2, 1%]", message_of(m.generate, m, 2, { steps = 5,
-      inputs = pn.ones { 5, 2, 1 } }))
+    assert.matches("generate: inputs must have shape %[5, 2, 2%], got %[5, 2, 1%]", message_of(m.generate, m, 2, {
+      steps = 5, inputs = pn.ones { 5, 2, 1 } }))
     local plain = pn.models.vssm { size = 1, latent = 2, units = 3, markov = false, series = 1 }
     assert.matches("generate: inputs must be absent, this model has no covariates", message_of(plain.generate, plain, 2,
       { steps = 1, inputs = pn.ones { 1, 2, 1 } }))

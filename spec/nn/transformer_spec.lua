@@ -193,8 +193,8 @@ describe("a transformer", function()
         { dropout = dropout })
     end
     for _, dropout in ipairs { 0.0, 1.0 } do
-      assert.same({ 1, 2, 1 }, nn.transformer_encoder_layer(1, 1, { feedforward = 1, dropout = dropout })(pn.ones { 1, 2,
-        1 }):shape())
+      assert.same({ 1, 2, 1 }, nn.transformer_encoder_layer(1, 1, { feedforward = 1, dropout = dropout })(pn.ones {
+        1, 2, 1 }):shape())
     end
     refused("size must be a whole number from 1 on, got 0", nn.transformer_encoder_layer, 0, 1)
     refused("heads must be a whole number from 1 on, got 0", nn.transformer_encoder_layer, 4, 0)

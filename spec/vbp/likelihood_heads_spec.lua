@@ -202,8 +202,8 @@ describe("categorical", function()
     for _, head in ipairs { heads.probit, categorical } do
       assert.equal(0, head.prepare(pn.zeros({ 0 }, int64), three):size(1))
       for _, bad in ipairs { -1, 3 } do
-        assert.error_matches(function() head.prepare(label(bad), three) end, "test: y must be labels from 0 to 2, got [1]",
-          1, true)
+        assert.error_matches(function() head.prepare(label(bad), three) end,
+          "test: y must be labels from 0 to 2, got [1]", 1, true)
       end
     end
     for got, bad in pairs { ["number"] = 3, ["[]"] = pn.tensor(2), ["[2, 3, 1]"] = pn.ones { 2, 3, 1 } } do
@@ -217,7 +217,8 @@ describe("categorical", function()
     assert.error_matches(function() categorical.prepare(pn.zeros({ 2, 1 }, int64), three) end, "labels, int64 [N]", 1,
       true)
     assert.error_matches(function() heads.normal.prepare(pn.tensor { { 1, 0 / 0, 1 } }, three) end, "y must be finite")
-    assert.error_matches(function() heads.normal.prepare(pn.ones { 3 }, three) end, "of the 3 outputs, got [3]", 1, true)
+    assert.error_matches(function() heads.normal.prepare(pn.ones { 3 }, three) end, "of the 3 outputs, got [3]", 1,
+      true)
     for _, y in ipairs { pn.tensor { { 0 }, { 1 } }, pn.tensor { { 1, 0 }, { 0, 1 } } } do -- classes of targets
       assert.same(y:size(2) == 1 and { 0, 1 } or { 0, 1 }, heads.probit.labels(y):totable())
       assert.equal("int64", heads.probit.labels(y):dtype())

@@ -453,7 +453,9 @@ describe("a learner", function()
     -- its Adam keeps the rate; an optimiser of one's own is not written
     local path = os.tmpname()
     assert(m:save(path))
-    local function again() return assert(pn.restore(path, { network = nn.mlp({ 2, 16, 1 }, { activation = "relu" }) })) end
+    local function again()
+      return assert(pn.restore(path, { network = nn.mlp({ 2, 16, 1 }, { activation = "relu" }) }))
+    end
     local other = again()
     other:fit { data = { inputs, real }, epochs = 1 }
     for name, t in pairs(other:state()) do near((t - before[name]):abs():max(), 0, 1e-200, name) end

@@ -162,7 +162,7 @@ describe("the variational ReLU network", function()
     os.remove(path)
   end)
 
-  it("starts with weights of variance 2 / fan-in and biases of 0, a posterior that is its prior, as its file has it", function()
+  it("starts with weights of variance 2 / fan-in and biases of 0, and comes out of its file so", function()
     local m, path = pn.vbp.relu_net { sizes = { 40, 300, 50 }, seed = 6, prior_precision = .7 }, os.tmpname()
     for l, fan in ipairs { 40, 300 } do
       local w = weights_of(m, l).mean
@@ -238,7 +238,7 @@ describe("the variational ReLU network", function()
     end
     refuses("sizes", function(found) found.sizes = 3 end)
     for _, name in ipairs { "mean", "prior_mean", "precision", "prior_precision" } do
-      refuses("must be finite", function(found)
+      refuses(("'layers.1.%s' must"):format(name), function(found)
         local w = found.layers[1]
         w[name] = pn.where(pn.arange(4):unsqueeze(2):eq(2), 0 / 0, w[name])
       end)
@@ -247,6 +247,10 @@ describe("the variational ReLU network", function()
       refuses("a precision must be positive definite", function(found) found.layers[1][name] = -pn.eye(4) end)
     end
     refuses("seen", function(found) found.seen = -1 end)
+    local least = pn.vbp.relu_net { sizes = { 1, 1, 1 }, seed = 1 }
+    assert(least:save(path))
+    local one = pn.ones { 2, 1 }
+    assert.same(least:moments(one):totable(), assert(pn.restore(path)):moments(one):totable())
     refuses("noise_precision", function(found) found.noise_precision = 0 end)
     os.remove(path)
   end)
