@@ -399,6 +399,15 @@ describe("a particle filter", function()
         assert.equal(0, live:steps())
       end
     end
+    -- the default generator draws, whatever the filter's own; no tree and no trace are kept
+    local same = {}
+    for k, more in ipairs { {}, { history = true, generator = pn.generator(9) } } do
+      more.num_particles, more.threshold = 30, 1
+      local live = model(more):online()
+      pn.seed(7)
+      same[k] = live:run(pn.tensor(observations(5, 4))):totable()
+    end
+    assert.same(same[1], same[2])
     local state = pn.rng_state()
     local plain = model { num_particles = 5 }
     plain:online()
