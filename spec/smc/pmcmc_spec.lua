@@ -265,6 +265,20 @@ describe("a model with m:scan as a particle filter", function()
         m:scan(name, 1, 0, function() return m:sample(name, dist.normal(0, 1)) end)
       end
     end), o)
+    refused("'x%[1%]' has batch shape %[2%], which does not broadcast to %[10, 3%], particles and sets of parameters: "
+      .. "axes of one value must be joined by :independent", pn.model(function(m)
+      m:scan("steps", 2, 0, function() return m:sample("x", dist.normal(pn.zeros { 2 }, 1)) end)
+    end), { num_particles = 10, batch_shape = { 3 } })
+    refused("has batch shape %[1, 10, 3%], which does not broadcast to %[10, 3%]", pn.model(function(m)
+      m:scan("steps", 2, 0, function() return m:sample("x", dist.normal(pn.zeros { 1, 10, 3 }, 1)) end)
+    end), { num_particles = 10, batch_shape = { 3 } })
+    for _, shape in ipairs { { 10, 3 }, { 1, 3 }, { 10, 1 }, { 3 }, { 1 }, {} } do
+      local r = pn.smc.filter(pn.model(function(m)
+        m:scan("steps", 2, 0, function() return m:sample("x", dist.normal(pn.zeros(shape), 1)) end)
+      end), { num_particles = 10, batch_shape = { 3 } })
+      assert.same({ 10, 3 }, r.state:shape())
+      assert.equal(0, r.increments:abs():max():item() > 1e-12 and 1 or 0)
+    end
     refused("'x%[1%]' has batch shape %[3%], which does not broadcast to %[10%]", pn.model(function(m)
       m:scan("steps", 2, 0, function() return m:sample("x", dist.normal(pn.zeros { 3 }, 1)) end)
     end), o)
