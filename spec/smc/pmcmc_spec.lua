@@ -826,7 +826,7 @@ describe("states of particles beside what is none", function()
     assert(out.b == other and out.g == law and space.each(5, { 2 }, double) == 5)
     assert(space.each(pn.ones { 2 }, { 2, 3 }, double):max():item() == 1)
     local more = { a = wide * 10, b = other * 10, c = "other", d = { e = pn.ones { 2, 3 } * 10, f = 8 }, g = 3 }
-    local both = space.pair(state, more, { 2, 3 }, function(x, y) return x + y end)
+    local both = space.pair(state, more, { 2, 3 }, function(x, z) return x + z end)
     assert.same({ 11, 11, "word", 7 }, { both.a:max():item(), both.d.e:max():item(), both.c, both.d.f })
     assert(both.b == other and both.g == law)
   end)
