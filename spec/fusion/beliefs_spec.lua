@@ -321,7 +321,8 @@ describe("beliefs of many names, shapes and masks", function()
   it("have the shape that all broadcast to", function()
     local batch_shape = require("penumbra.fusion.named_beliefs").batch_shape
     for _, case in ipairs { { { 2, 3 }, { { 2, 3 }, { 2, 3 } } }, { { 2, 3 }, { { 3 }, { 2, 1 } } },
-      { { 2, 3 }, { { 1, 3 }, { 2, 1 } } }, { { 4, 2, 3 }, { {}, { 1 }, { 4, 1, 3 }, { 2, 1 } } }, { {}, { {}, {} } } } do
+      { { 2, 3 }, { { 1, 3 }, { 2, 1 } } }, { { 4, 2, 3 }, { {}, { 1 }, { 4, 1, 3 }, { 2, 1 } } },
+      { {}, { {}, {} } } } do
       local list = {}
       for k, shape in ipairs(case[2]) do list[k] = { law = { batch_shape = shape } } end
       assert.same(case[1], batch_shape(list))

@@ -271,7 +271,8 @@ describe("measure, whatever form data have,", function()
     end
     -- of one datum there is no error, and without a wider network no mask
     local q = network(7)
-    local one = run(model, { draw = q.draw, parameters = q.parameters }, x:slice(1, 1, 1), { log_likelihood = evidence })
+    local bare = { draw = q.draw, parameters = q.parameters }
+    local one = run(model, bare, x:slice(1, 1, 1), { log_likelihood = evidence })
     assert.is_true(one.approximation.se ~= one.approximation.se)
     assert.is_nil(one.conditioning or one.amortisation or one.mask_bound)
     local panel = one:panel { title = "here" }
@@ -297,7 +298,8 @@ describe("measure, whatever form data have,", function()
       helper.refuses(("measure: %s must be a whole number from 1 on, got 0"):format(name), run, model, q, x,
         { [name] = 0 })
     end
-    helper.refuses("measure: widths[2] must be a whole number from 1 on, got 0", run, model, q, x, { widths = { 1, 0 } })
+    helper.refuses("measure: widths[2] must be a whole number from 1 on, got 0", run, model, q, x,
+      { widths = { 1, 0 } })
     for _, name in ipairs { "lr", "tolerance" } do
       helper.refuses("measure: lr and tolerance must be positive", run, model, q, x, { [name] = 0.0 })
     end

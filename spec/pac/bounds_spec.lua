@@ -389,9 +389,9 @@ describe("bounds", function()
       assert.near(risk == 1 and 1 or 0.5, by_draws, 1e-12)
     end
     refused("bound: risk must lie in 0 to 1: a bound holds for losses in [0, 1] only", "maurer", { risk = -0.01 })
-    for _, value in ipairs { 1.0, math.huge } do
+    for _, v in ipairs { 1.0, math.huge } do
       for _, name in ipairs { "ratio", "variance_ratio" } do
-        refused(("bound: %s must be above 1, got %s"):format(name, value), "empirical_bernstein", { [name] = value })
+        refused(("bound: %s must be above 1, got %s"):format(name, v), "empirical_bernstein", { [name] = v })
       end
     end
     refused("bound: delta must lie strictly between 0 and 1, got 1", "maurer", { delta = 1 })

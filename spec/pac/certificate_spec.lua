@@ -268,7 +268,8 @@ describe("data in two parts", function()
 
   it("are none where rows do not belong together", function()
     local y = pn.arange(4)
-    for _, data in ipairs { { pn.ones { 4, 1 } }, { pn.ones { 4, 1 }, y, y }, { pn.ones { 3, 1 }, y }, { pn.ones {}, y },
+    for _, data in ipairs { { pn.ones { 4, 1 } }, { pn.ones { 4, 1 }, y, y }, { pn.ones { 3, 1 }, y },
+      { pn.ones {}, y },
       { pn.ones { 4 }, pn.ones {} }, { 3, y }, { y, 3 }, { pn.ones { 0, 1 }, y:slice(1, 1, 0) } } do
       refused("split: data must be a list {x, y} of tensors with as many rows each, at least one", pac.split, data)
     end

@@ -354,6 +354,69 @@ describe("a particle filter", function()
     assert.is_nil(f.record)
   end)
 
+  -- The same draws of the default generator, observation by observation, some of them missing.
+  it("is online what it is step by step: increments, moments of all parts, sizes", function()
+    local n = 40
+    local function of_parts(more)
+      local o = { num_particles = n,
+        init = function() return { x = pn.randn { n }, pair = { pn.randn { n, 2 } } } end,
+        step = function(s) return { x = s.x * 0.9 + pn.randn { n } * 0.5, pair = { s.pair[1] + s.x:unsqueeze(2) } } end,
+        log_weight = function(s, y)
+          return dist.normal(s.x, 0.7):log_prob(y[1]:broadcast_to { n })
+            + dist.normal(s.pair[1]:sum(2), 2):log_prob(y[2]:broadcast_to { n })
+        end }
+      for key, value in pairs(more) do o[key] = value end
+      return o
+    end
+    local ys = { { 0.4, 1 }, { 2, -1 }, false, { -0.3, 3 }, false, { 1, 0.2 } }
+    for k, more in ipairs { { threshold = 0.5 }, { threshold = 1 }, { threshold = 1, lookahead = function(s, y)
+      return dist.normal(s.x * 0.9, 0.9):log_prob(y[1]:broadcast_to { n })
+    end } } do
+      local live, eager = pn.smc.filter(of_parts(more)):online { observation = 2 }, {}
+      for round = 1, 2 do -- the second begins again
+        pn.seed(k)
+        eager[round] = pn.smc.filter(of_parts(more))
+        local list, total = {}, 0
+        for t, y in ipairs(ys) do
+          list[t] = eager[round]:observe(y and pn.tensor(y) or nil):item()
+          total = total + list[t]
+        end
+        pn.seed(k)
+        for t, y in ipairs(ys) do near(live:observe(y or nil), list[t], 1e-9) end
+        near(live:log_evidence(), total, 1e-9)
+        near(live:effective_sample_size(), eager[round].machine:effective_sample_size():item(), 1e-6)
+        assert.equal(#ys, live:steps())
+        local mean = eager[round]:mean()
+        local values = { mean.pair[1][1], mean.pair[1][2], mean.x }
+        local got, spread = live:mean():totable(), live:variance():totable()
+        assert.same({ 3, 3 }, { #got, #spread })
+        local w, state = eager[round].machine:weights(), eager[round].state
+        for i, part in ipairs { state.pair[1]:select(2, 1), state.pair[1]:select(2, 2), state.x } do
+          near(got[i], values[i]:item(), 1e-9)
+          near(spread[i], (w * (part - values[i]):square()):sum():item(), 1e-9)
+        end
+        live:reset()
+        assert.equal(0, live:steps())
+      end
+    end
+    -- the default generator draws, whatever the filter's own; no tree and no trace are kept
+    local same = {}
+    for k, more in ipairs { {}, { history = true, generator = pn.generator(9) } } do
+      more.num_particles, more.threshold = 30, 1
+      local live = model(more):online()
+      pn.seed(7)
+      same[k] = live:run(pn.tensor(observations(5, 4))):totable()
+    end
+    assert.same(same[1], same[2])
+    local state = pn.rng_state()
+    local plain = model { num_particles = 5 }
+    plain:online()
+    assert.same(state, pn.rng_state()) -- making one draws nothing
+    refuses("online: observation must be a whole number from 1 on, got 0", plain.online, plain, { observation = 0 })
+    local wide = model { num_particles = 5, batch_shape = { 2 } }
+    refuses("online: a filter online has no batch", wide.online, wide)
+  end)
+
   it("of a linear system without a mean begins at 0, and takes no inputs", function()
     local system = { transition = { { A } }, transition_cov = { { Q * Q } }, emission = { { 2 } },
       emission_cov = { { R * R } }, initial_cov = { { P0 } } }

@@ -583,12 +583,52 @@ describe("pn.smc.hmm", function()
         new { emission = function() return pn.zeros { 0, 2 } end }:log_likelihood(pn.zeros { 4 })
       end,
       ["states must be int64"] = function() new {}:log_joint(pn.zeros { 4 }, pn.zeros { 4 }) end,
+      ["initial must have an axis of at least 1 state, got [0]"] = function() new { initial = pn.zeros { 0 } } end,
+      ["transition must have shape [..., 2, 2] for initial [2], got [2]"] = function()
+        new { transition = { 0.5, 0.5 } }
+      end,
+      ["transition must have shape [..., 2, 2] for initial [2], got [2, 3]"] = function()
+        new { transition = pn.full({ 2, 3 }, 1 / 3) }
+      end,
+      ["transition must have shape [..., 2, 2] for initial [2], got [3, 2]"] = function()
+        new { transition = pn.full({ 3, 2 }, 0.5) }
+      end,
+      ["sample: steps must be a whole number from 1 on, got 0"] = function() new {}:sample(0) end,
+      ["sample: batch_shape[2] must be a whole number from 1 on, got 0"] = function()
+        new {}:sample(2, { batch_shape = { 3, 0 } })
+      end,
+      ["forecast: steps must be a whole number from 1 on, got 0"] = function() new {}:forecast(pn.zeros { 4 }, 0) end,
+      ["observed must be bool and shaped like y's steps and sequences, got bool [3] for y [4]"] = function()
+        new {}:log_likelihood(pn.zeros { 4 }, { observed = pn.ones({ 3 }):gt(0) })
+      end,
+      ["got bool [4, 1] for y [4]"] = function()
+        new {}:log_likelihood(pn.zeros { 4 }, { observed = pn.ones({ 4, 1 }):gt(0) })
+      end,
+      ["got bool [4] for y [4, 3]"] = function()
+        new { emission = function(y) return y:unsqueeze(3):broadcast_to { 4, 3, 2 } end }:log_likelihood(
+          pn.zeros { 4, 3 }, { observed = pn.ones({ 4 }):gt(0) })
+      end,
     }
     for pattern, f in pairs(cases) do
       local ok, message = pcall(f)
       assert.is_false(ok, pattern)
       assert.matches("hmm_spec.lua:%d+:", message)
       assert.matches(pattern, message, 1, true)
+    end
+  end)
+
+  it("takes probabilities that sum to 1 but for rounding", function()
+    local function made(off)
+      return pn.smc.hmm { initial = { 0.4, 0.6 + off }, transition = { { 0.5, 0.5 }, { 0.3 + off, 0.7 } },
+        emission = pn.dist.normal(pn.tensor { -1, 1 }, 1) }
+    end
+    for _, off in ipairs { 0.9e-5, -0.9e-5 } do
+      local m = made(off)
+      assert.near(0, m.log_initial:logsumexp(1):item(), 1e-14) -- and makes them do so
+      assert.near(math.log((0.3 + off) / (1 + off)), m.log_transition[2][1]:item(), 1e-12)
+    end
+    for _, off in ipairs { 1.1e-5, -1.1e-5 } do
+      assert.error_matches(function() made(off) end, "initial must be probabilities that sum to 1")
     end
   end)
 

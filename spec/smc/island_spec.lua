@@ -418,6 +418,34 @@ describe("islands", function()
     assert(f:observe(YS[1]):item() < 0)
   end)
 
+  it("go on with inputs, tell their weights, and begin again with the streams where they are", function()
+    local seen = {}
+    local f = filter { exchange = 0, transition = function(x, t, u)
+      seen[#seen + 1] = u
+      assert.equal(#seen, 8 * (t - 2) + (#seen - 1) % 8 + 1)
+      return dist.normal(x * A + u, Q)
+    end }
+    local us = { 0.1, 0.2, 0.3, 0.4, 0.5, 0.6 }
+    local r = f:run(YS, { inputs = us })
+    assert.equal(8 * 5, #seen)
+    for k, u in ipairs(seen) do assert.equal(us[(k - 1) // 8 + 2], u) end
+    assert.is_nil(r.mean)
+    assert.is_nil(r.square)
+    helper.close(r.increments:sum(1), r.log_evidence, 1e-12)
+    helper.close(f:effective_sample_size(), 1 / f.machine:weights():square():sum(), 1e-9)
+    local total = pn.zeros { 8 }
+    for k, own in ipairs(f.filters) do
+      total = total + pn.one_hot(pn.tensor({ k - 1 }, { dtype = "int64" }), 8)[1]:to "float64" * own:log_evidence()
+    end
+    helper.close(f.machine:weights(), total:softmax(1), 1e-9) -- without exchanges by their evidence
+    helper.close(f:log_evidence(), total:logsumexp(1) - math.log(8), 1e-9)
+    local first = f.filters[1].state:totable()
+    f:reset()
+    for _, own in pairs(f.filters) do assert.is_nil(own.state) end
+    f:observe(YS[1])
+    assert.not_same(first, f.filters[1].state:totable())
+  end)
+
   it("are one for each rank where that is not said, exchanged at half of their number", function()
     local function increments(more)
       local o = { num_particles = 6, generator = pn.generator(4) }
@@ -440,7 +468,10 @@ describe("islands", function()
     helper.refuses("filter: exchange must lie in [0, 1], got -0.5", filter, { exchange = -0.5 })
     helper.refuses("filter: islands must be a whole number", filter, { islands = 0 })
     helper.refuses("filter: exchange must lie in [0, 1], got 2", filter, { exchange = 2 })
-    helper.refuses("filter: history is for filters without islands", filter, { history = true })
+    for name, value in pairs { history = true, conditional = true, batch_shape = { 2 } } do
+      helper.refuses(("filter: %s is for filters without islands, got islands = 8"):format(name), filter,
+        { [name] = value, resampling = "multinomial" })
+    end
     helper.refuses("gradient must be 'dropped'", filter, { gradient = "soft" })
     helper.refuses("exchange is between islands", pn.smc.filter, { num_particles = 3, exchange = 0.5,
       prior = dist.normal(0, 1), transition = print, observation = print })

@@ -787,7 +787,8 @@ describe("rbpf", function()
     end
     local f = made {}
     assert.equal("rbpf of 4 particles", tostring(f))
-    for _, name in ipairs { "log_evidence", "effective_sample_size", "mixture", "moments", "probabilities", "smooth" } do
+    for _, name in ipairs { "log_evidence", "effective_sample_size", "mixture", "moments", "probabilities",
+      "smooth" } do
       helper.refuses(("rbpf: %s: nothing was observed yet"):format(name), f[name], f)
     end
     helper.refuses("rbpf: forecast: nothing was observed yet", f.forecast, f, 1)

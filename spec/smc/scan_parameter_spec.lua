@@ -40,6 +40,53 @@ describe("a site that starts the carry of m:scan", function()
     end, "'mu' is a parameter of the model", 1, true)
   end)
 
+  -- Found by other values of the site, of which some do not show it, and by two turns of the scan.
+  it("is one wherever that shows: in some values, from the second step on, in sites, in failures", function()
+    local function of(law, body)
+      return pn.model(function(m, v)
+        local k = m:sample("k", law)
+        m:scan("t", v:size(1), k, function(h, t) return body(m, k, h, t) end)
+      end)
+    end
+    local function h_of(m, loc) return m:sample("h", dist.normal(loc, 0.5)) end
+    for name, model in pairs {
+      bits = of(dist.bernoulli(0.5), function(m, k, h) return h_of(m, h + k) end),
+      later = of(dist.normal(0, 1), function(m, k, h, t) return h_of(m, t > 1 and h + k or h) end),
+      sites = of(dist.normal(0, 1), function(m, k, h, t)
+        h = h_of(m, h)
+        if t == 2 and k:item() > 0 then m:factor("more", h * 0) end
+        return h
+      end),
+      failures = of(dist.normal(2, 1.5), function(m, k, h)
+        if k:item() < 1 then m:factor("none", dist.normal(0, -1)) end
+        return h_of(m, h)
+      end) } do
+      local met = 0
+      for seed = 1, 12 do
+        pn.seed(seed)
+        local o = { data = { y }, values = { k = 2 }, num_particles = 4 }
+        local ok, message = pcall(pn.smc.filter, model, o)
+        -- (a value at which the model is none cannot be the first)
+        assert(ok or name == "failures" and message:find("scale", 1, true), ("%s, %d: %s"):format(name, seed,
+          tostring(message)))
+        met = met + (ok and 1 or 0)
+      end
+      assert(met > 6)
+    end
+    -- drawing numbers of its own is seen at one step, too
+    local drawn = pn.model(function(m, v)
+      local rho = m:sample("rho", dist.beta(9, 1))
+      m:scan("x", v:size(1), pn.zeros {}, function(x, t)
+        x = m:sample("x", dist.normal(x * rho, 1))
+        m:observe("y", dist.normal(x + pn.randn {}, 0.5), v[t])
+        return x
+      end)
+    end)
+    assert.error_matches(function()
+      pn.smc.filter(drawn, { data = { y:slice(1, 1, 1) }, values = { rho = 0.5 }, num_particles = 4 })
+    end, "'y[1]': its log density is another one at the same values", 1, true)
+  end)
+
   it("has the likelihood of the model in which it does not start the carry", function()
     local apart = pn.model(function(m, v)
       local mu, phi = m:sample("mu", dist.normal(0, 1)), m:sample("phi", dist.beta(8, 2))

@@ -382,4 +382,37 @@ describe("a bound", function()
     refused("gradient 'score_function' needs resampling 'multinomial'", smc.filter, m, series(Y, 2),
       { gradient = "score_function" })
   end)
+
+  -- What the model says holds unless the call says otherwise.
+  it("takes threshold, gradient and scheme of the model, or its own", function()
+    local data = series(Y, 1)
+    local function value(more, o, name)
+      pn.seed(6)
+      local p = parameters(1)
+      local bound, result = smc[name or "fivo"](smc.filter, model(p, 6, 1, more), data, o)
+      return { bound:item(), pn.grad(bound, p.list)[3]:item(), result.increments:totable() }
+    end
+    local plain = value()
+    assert.same(plain, value({ threshold = 0.5 }))
+    assert.same(plain, value({ threshold = 0.9 }, { threshold = 0.5 }))
+    assert.same(value({}, { threshold = 1 }), value({ threshold = 1 }))
+    assert.not_same(plain, value({ threshold = 1 }))
+    assert.same(value({ threshold = 0.1 }, nil, "vsmc"), value({}, nil, "vsmc")) -- at every step
+    assert.same(value({ threshold = 1 }), value({}, nil, "vsmc"))
+    local scored = { gradient = "score_function", resampling = "multinomial", threshold = 1 }
+    local by_call = value({ threshold = 1 }, { gradient = "score_function", resampling = "multinomial" })
+    assert.same(by_call, value(scored))
+    assert.same(by_call, value({ threshold = 1, resampling = "multinomial" }, { gradient = "score_function" }))
+    assert.not_same(by_call, value({ threshold = 1, resampling = "multinomial" }))
+    assert.same(value({ threshold = 1, resampling = "multinomial" }), value(scored, { gradient = "dropped" }))
+    -- nothing was resampled: there is no score
+    assert.same(value({ threshold = 0, resampling = "multinomial" }), value({ threshold = 0, resampling = "multinomial",
+      gradient = "score_function" }))
+    for _, name in ipairs { "elbo", "iwae" } do
+      for text, given in pairs { ["make must be a function"] = { 3, {}, data }, ["model must be a table"] = {
+        smc.filter, 3, data }, ["y must be a tensor"] = { smc.filter, model(parameters(1), 2, 1), 3 } } do
+        assert.error_matches(function() smc[name](table.unpack(given)) end, ("smc.%s: %s"):format(name, text), 1, true)
+      end
+    end
+  end)
 end)

@@ -111,13 +111,13 @@ local function over_particles(site, d, lead)
   return d:expand(want)
 end
 
--- Sum of a log density over all axes behind `lead`.
+-- Sum of a log density over all axes behind `lead`. (Plates are whole here, so that no site counts for others.)
 local function summed(site, lead)
   local lp = site.log_prob
   while lp:ndim() > #lead do
     lp = lp:sum(lp:ndim())
   end
-  return site.scale ~= 1 and lp * site.scale or lp
+  return lp
 end
 
 local function full(total, lead)
