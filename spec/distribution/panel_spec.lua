@@ -50,8 +50,8 @@ describe("a panel of a distribution", function()
   end)
 
   it("is as high as its curve, or half more than what a fifth of the draws see", function()
-    for _, d in ipairs { dist.normal(0, 1), dist.gamma(0.3, 1), dist.gamma(0.3, 0.01), dist.beta(0.4, 0.6), dist.chi2(0.5),
-      dist.exponential(2) } do
+    for _, d in ipairs { dist.normal(0, 1), dist.gamma(0.3, 1), dist.gamma(0.3, 0.01), dist.beta(0.4, 0.6),
+      dist.chi2(0.5), dist.exponential(2) } do
       local panel, top = dist.panel(d, { num_points = 101 }), 0
       for _, row in ipairs(data_of(panel.marks[1])) do
         if row[2] ~= "NaN" then top = math.max(top, row[2]) end
