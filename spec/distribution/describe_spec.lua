@@ -37,6 +37,37 @@ mixture(
 )]], dist.mixture({ 0.3, 0.7 }, { dist.normal(-1, 0.4), dist.gamma(4, 2) }))
   end)
 
+  it("fills a line of 100 letters, and what stands inside another one less", function()
+    local function named(length)
+      return dist.custom { name = ("n"):rep(length), parameters = { { "a" } }, log_prob = function(_, x) return x end }
+    end
+    shows(("n"):rep(93) .. "{a = 1}", named(93)(1))
+    shows(("n"):rep(94) .. "{\n  a = 1\n}", named(94)(1))
+    shows(("n"):rep(120) .. "{}", dist.custom { name = ("n"):rep(120), log_prob = function(_, x) return x end }())
+    shows("transformed(\n  " .. ("n"):rep(90) .. "{a = 1},\n  exp()\n)", dist.transformed(named(90)(1), bijector.exp()))
+    shows("transformed(\n  " .. ("n"):rep(91) .. "{\n    a = 1\n  },\n  exp()\n)",
+      dist.transformed(named(91)(1), bijector.exp()))
+    shows("mixture(categorical{probs = {0.2, 0.3, 0.5}}, {n{a = 1}, n{a = 2}, n{a = 3}})",
+      dist.mixture({ 0.2, 0.3, 0.5 }, { named(1)(1), named(1)(2), named(1)(3) }))
+    shows("mixture(categorical{probs = {0.2, 0.8}}, {n{a = {1, 1}}, n{a = {2, 2}}}):independent(1)  batch [] event [2]",
+      dist.mixture({ 0.2, 0.8 }, { named(1)(1), named(1)(2) }):expand({ 2 }):independent(1))
+  end)
+
+  it("has up to 16 numbers by value, whole ones below 1e15 as such, and the dtype behind shapes or alone", function()
+    local few, many = dist.delta(pn.zeros { 16 }), dist.delta(pn.zeros { 17 })
+    shows("delta{loc = {" .. ("0, "):rep(15) .. "0}}  batch [16] event []", few)
+    shows("delta{loc = float64 [17]}  batch [17] event []", many)
+    shows("delta{loc = float64 [0]}  batch [0] event []", dist.delta(pn.zeros { 0 }))
+    shows("normal{loc = 1e+15, scale = 1}", dist.normal(1e15, 1))
+    shows("normal{loc = -999999999999999, scale = 0.333333}", dist.normal(1 - 1e15, 1 / 3))
+    shows("truncated_normal{loc = 0, scale = 1, low = -inf, high = inf}", dist.truncated_normal(0, 1))
+    shows("normal{loc = 0, scale = 1}  float32", dist.normal(0, 1):to "float32")
+    shows("delta{loc = {{1, 2}, {3, 4}}}:independent(1)  batch [2] event [2] float32",
+      dist.delta(pn.tensor { { 1, 2 }, { 3, 4 } }):independent(1):to "float32")
+    shows("delta{loc = {1, 2}}:independent(1)  batch [] event [2] float32",
+      dist.delta(pn.tensor { 1, 2 }):independent(1):to "float32")
+  end)
+
   it("makes the same distribution again, for every row", function()
     for _, row in ipairs(pn.rows()) do
       if row.kind == "distribution" then

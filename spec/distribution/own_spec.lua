@@ -181,6 +181,8 @@ describe("a distribution of a script", function()
     near(inner(exponential { rate = rate }), inner(dist.exponential(rate)))
     local outside = exponential { rate = rate }:log_prob { -1, 1, 2 }
     near(pn.grad(outside:slice(1, 2, 3):sum(), { rate })[1], pn.tensor(1 - 3.0)) -- 2 / rate - 3
+    local quantile = normal(0, w[2]):icdf { 0.3, 1.5, -0.1 } -- of no probabilities there is none, nor a slope
+    near(pn.grad(quantile:sum(), { w })[1], pn.tensor { 0, dist.normal(0, 1):icdf(0.3):item() }, 1e-9)
     local d = normal(w, 1)
     assert.are.equal("loc", d:named_parameters()[1][1])
     assert.are.equal(2, d:num_parameters())

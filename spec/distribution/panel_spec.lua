@@ -46,11 +46,12 @@ describe("a panel of a distribution", function()
     local one, two = range_of(sorted(dist.normal(0, 1), 1)), range_of(sorted(dist.gamma(2, 1), 1), 0)
     near(both[1], math.min(one[1], two[1]))
     near(both[2], math.max(one[2], two[2]))
+    assert.same(both, dist.panel({ dist.gamma(2, 1), dist.normal(0, 1) }).x_range)
   end)
 
   it("is as high as its curve, or half more than what a fifth of the draws see", function()
-    for _, d in ipairs { dist.normal(0, 1), dist.gamma(0.3, 1), dist.beta(0.4, 0.6), dist.chi2(0.5),
-      dist.exponential(2) } do
+    for _, d in ipairs { dist.normal(0, 1), dist.gamma(0.3, 1), dist.gamma(0.3, 0.01), dist.beta(0.4, 0.6),
+      dist.chi2(0.5), dist.exponential(2) } do
       local panel, top = dist.panel(d, { num_points = 101 }), 0
       for _, row in ipairs(data_of(panel.marks[1])) do
         if row[2] ~= "NaN" then top = math.max(top, row[2]) end
@@ -95,6 +96,7 @@ describe("a panel of a distribution", function()
     local values = data_of(dist.panel(dist.poisson(2500), { x_range = { 0, 5000 } }).marks[1])
     assert.equal(1 + 5000 // 12, #values)
     for k, row in ipairs(values) do assert.equal(12 * (k - 1), row[1]) end
+    assert.equal(1 + 5000 // 12, #data_of(dist.panel(dist.poisson(3500), { x_range = { 1000, 6000 } }).marks[1]))
     assert.equal(401, #data_of(dist.panel(dist.poisson(200), { x_range = { 0, 400 } }).marks[1]))
   end)
 
@@ -182,6 +184,7 @@ describe("the words and the frame of a panel", function()
     assert.same({ "0.5, 1", "0.5, 3", "0.5, 0.3333", "2, 1", "2, 3", "2, 0.3333" }, labels_of(panel))
     assert.same({}, labels_of(dist.panel(dist.normal(0, 1))))
     assert.same({}, labels_of(dist.panel(dist.normal(0, 1):expand { 2 })))
+    assert.is_nil(dist.panel(dist.normal(0, 1):expand { 2 }).legend_title)
     local own = dist.masked(dist.normal({ 0, 1 }, 1), pn.tensor { true, true })
     assert.same({}, labels_of(dist.panel(own)))
     local several = dist.panel { dist.student_t(3), dist.normal({ 1, 2 }, 1), dist.poisson(4):expand { 1 },
@@ -239,6 +242,16 @@ describe("the words and the frame of a panel", function()
       local want = range_of(sorted(dist.poisson(rate), 1), 0)
       local got = dist.panel(dist.poisson(rate)).x_range
       assert.same({ math.max(0, math.ceil(want[1])) - 0.5, math.floor(want[2]) + 0.5 }, got)
+    end
+    -- where the middle half is one value the tails are all seen; else six widths of the middle half, the median its end
+    for _, case in ipairs { { 0.1, 0.88 }, { 0.3, 0.68 } } do
+      local counts = dist.custom { support = "nonnegative_integer", log_prob = function(_, x) return x * 0 end,
+        sample = function(_, shape, g)
+          local u = pn.rand(shape, { generator = g })
+          return pn.where(u:lt(case[1]), 0 * u, pn.where(u:lt(case[1] + case[2]), 0 * u + 1, 0 * u + 100))
+        end }()
+      local got = dist.panel(counts).x_range
+      assert.same({ -0.5, case[1] < 0.25 and 110.5 or 7.5 }, got)
     end
     local counts = data_of(dist.panel(dist.poisson(2), { x_range = { 1, 4 } }).marks[1])
     assert.same({ 4, 1, 4 }, { #counts, counts[1][1], counts[4][1] })

@@ -190,13 +190,19 @@ describe("the picture of a distribution", function()
     local plot = require "penumbra.plot"
     local show, save = plot.show, plot.save
     plot.show, plot.save = function(panel) shown[#shown + 1] = panel.title return true end, function() error "saved" end
+    local mine = dist.custom { log_prob = function(_, x) return dist.normal(0, 1):log_prob(x) end,
+      icdf = function(_, p) return dist.normal(0, 1):icdf(p) end }
     local ok, message = pcall(function()
+      assert.is_true(mine():plot { title = "of a script" })
+      mine():plot(nil, { title = "and again" })
+      refuses("saved", mine().plot, mine(), "x.svg", { title = "in a file" })
       dist.normal(0, 1):plot()
       dist.normal(0, 1):plot { title = "second" }
       dist.plot({ dist.normal(0, 1), dist.gumbel(0, 1) }, nil, { title = "third" })
     end)
     plot.show, plot.save = show, save
     assert(ok, message)
+    assert.same({ "of a script", "and again" }, { shown[1], shown[2] })
     assert.equal("second third", table.concat(shown, " ", #shown - 1))
     assert.equal(nil, io.open "normal.svg")
   end)

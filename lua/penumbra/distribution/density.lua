@@ -52,7 +52,7 @@ end
 -- numbers.
 local function row_labels(d, rows)
   local list, names = {}, {}
-  if rows == 1 or #d.parts > 0 then return nil end
+  if rows == 1 then return nil end
   for name, t in pairs(d:arguments()) do
     if t:numel() > 1 then names[#names + 1] = name end
   end
@@ -74,7 +74,7 @@ local function quantiles(d, components, levels)
   local x = d:sample { DRAWS, generator = core.generator(1) }:to("float64"):reshape { DRAWS, -1, components }
   local sorted, list = (x:sort(1)), {}
   local places = {}
-  for i, p in ipairs(levels) do places[i] = math.max(0, math.min(DRAWS - 1, math.floor(p * DRAWS))) end
+  for i, p in ipairs(levels) do places[i] = math.floor(p * DRAWS) end
   local picked = sorted:take(1, core.tensor(places, { dtype = "int64" })):totable()
   for row = 1, x:size(2) do
     list[row] = {}
