@@ -256,6 +256,141 @@ describe("a session", function()
   end)
 end)
 
+describe("the prompt", function()
+  local core, pn = require "penumbra.core", require "penumbra"
+  local progress = require "penumbra.progress"
+  local kept = { terminal = core.terminal, session = repl.session, getenv = os.getenv, stdout = io.stdout,
+    stderr = io.stderr, read = io.read, print = print }
+  after_each(function()
+    core.terminal, repl.session, _G.print = kept.terminal, kept.session, kept.print
+    rawset(os, "getenv", kept.getenv)
+    for _, name in ipairs { "stdout", "stderr", "read" } do rawset(io, name, kept[name]) end
+  end)
+
+  -- Runs the prompt on lines: what was printed, written to both files, asked by, and kept in the history. o: terminals
+  -- (of stdin, stdout and stderr), environment, locals, editor (false: none), seen(state) at each line.
+  local function run(lines, o)
+    local seen = { out = "", err = "", prompts = {}, history = {}, saved = {} }
+    local function file(name)
+      return { write = function(_, ...) seen[name] = seen[name] .. table.concat { ... } end, flush = function() end }
+    end
+    local files, at = { [io.stdin] = "stdin" }, 0
+    for _, name in ipairs { "stdout", "stderr" } do
+      rawset(io, name, file(name == "stdout" and "out" or "err"))
+      files[io[name]] = name
+    end
+    core.terminal = function(f) return (o.terminals or {})[files[f]] end
+    rawset(os, "getenv", function(name) return (o.environment or {})[name] end)
+    _G.print = function(text) seen.out = seen.out .. (text or "") .. "\n" end
+    function repl.session(given)
+      repl.session = kept.session
+      local _, env = fresh()
+      seen.width = given.width
+      return kept.session { env = env, width = given.width }
+    end
+    local function following()
+      at = at + 1
+      if o.seen then o.seen(seen, at) end
+      return lines[at]
+    end
+    rawset(io, "read", function(what)
+      assert.equal("L", what)
+      return following()
+    end)
+    local editor = o.editor ~= false and { readline = function(prompt)
+        seen.prompts[at + 1] = prompt
+        return following()
+      end, add_history = function(text) seen.history[#seen.history + 1] = text end,
+      history_load = function(path) seen.loaded = path end,
+      history_save = function(path) seen.saved[#seen.saved + 1] = path end } or nil
+    for name, value in pairs(editor and o.editor or {}) do editor[name] = value end
+    seen.whole = repl.run(editor, o.locals)
+    return seen
+  end
+
+  it("takes lines until they end, and keeps each statement whole, with those that were dropped", function()
+    local seen = run({ "x = 1", "for i = 1, 2 do", "  f()", false, "x\r\n", "error 'boo'", "", "y =", "2" }, {
+      environment = { XDG_STATE_HOME = "/state", HOME = "/home" } })
+    assert.same({ "> ", "> ", ">> ", ">> ", "> ", "> ", "> ", "> ", ">> ", "> " }, seen.prompts)
+    assert.same({ "x = 1", "for i = 1, 2 do\n  f()", "x", "error 'boo'", "y =\n2" }, seen.history)
+    assert.same({ "1\n", "stdin:1: boo\n", true, 79 }, { seen.out, seen.err, seen.whole, seen.width })
+    assert.equal("/state/penumbra/history", seen.loaded)
+    assert.equal(5, #seen.saved)
+    for _, path in ipairs(seen.saved) do assert.equal("/state/penumbra/history", path) end
+    for _, case in ipairs { { { XDG_STATE_HOME = "", HOME = "/home" }, "/home/.local/state/penumbra/history" },
+      { { HOME = "/home" }, "/home/.local/state/penumbra/history" }, { { HOME = "" } }, { {} } } do
+      seen = run({ "1" }, { environment = case[1] })
+      assert.same({ case[2] or false, { case[2] }, { "1" } }, { seen.loaded or false, seen.saved, seen.history })
+    end
+  end)
+
+  it("ends when it is told, after an unfinished statement only where nobody sees it", function()
+    local seen = run({ "exit", "1" }, {})
+    assert.same({ true, "", { "exit" } }, { seen.whole, seen.out, seen.history })
+    seen = run({ "do" }, { editor = false })
+    assert.same({ false, "stdin: unfinished statement at the end of the input\n" }, { seen.whole, seen.err })
+    seen = run({ "do" }, { editor = false, terminals = { stdin = 80, stdout = 80 } })
+    assert.same({ true, "" }, { seen.whole, seen.err })
+    for _, terminals in ipairs { { stdin = 80 }, { stdout = 80 } } do
+      assert.same({ "2\n", false }, { run({ "1 + 1", "do" }, { editor = false, terminals = terminals }).out,
+        run({ "do" }, { editor = false, terminals = terminals }).whole })
+    end
+  end)
+
+  it("greets where it is seen, tells what a script left, and is as wide as the terminal", function()
+    local banner = ("Penumbra %s, %s, %s\nhelp() shows the way, ?name explains a name, Ctrl-D ends\n"):format(
+      core.version, _VERSION, (core.blas()))
+    local terminals = { stdin = 80, stdout = 100 }
+    local seen = run({ "a + b\n", "pn.version\r\n" }, { editor = false, terminals = terminals, locals = { b = 2, a = 1,
+      print = 3 } })
+    assert.equal(banner .. "of the script: a, b\n> 3\n> " .. ("%q"):format(pn.version) .. "\n> \n", seen.out)
+    assert.equal(99, seen.width)
+    assert.equal(banner .. "7\n", run({ "7" }, { terminals = terminals }).out) -- an editor ends its own line
+    assert.equal("3\n", run({ "a" }, { locals = { a = 3 } }).out)
+    assert.equal("", run({ "a = 7" }, { editor = false, locals = {} }).out)
+  end)
+
+  it("has errors in red, their first line, on a terminal that has colours", function()
+    local red = "\27[31mstdin:1: boo\27[0m\n"
+    for want, o in pairs { [red] = { terminals = { stderr = 80 } }, ["stdin:1: boo\n"] = {} } do
+      assert.equal(want, run({ "error 'boo'" }, o).err)
+    end
+    for name, value in pairs { NO_COLOR = "1", TERM = "dumb" } do
+      assert.equal("stdin:1: boo\n", run({ "error 'boo'" }, { terminals = { stderr = 80 }, environment = {
+        [name] = value } }).err)
+    end
+    assert.equal(red, run({ "error 'boo'" }, { terminals = { stderr = 80 }, environment = { TERM = "xterm" } }).err)
+    assert.matches("^\27%[31mstdin:1: deep\27%[0m\n  stdin:1: in function 'f'\n",
+      run({ "function f() error 'deep' end", "local r = f()" }, { terminals = { stderr = 80 } }).err)
+  end)
+
+  it("tells of an interruption in place of what came of the line", function()
+    local calls = 0
+    local seen = run({ "1", "do", "2", "3" }, { editor = { interrupted = function()
+      calls = calls + 1
+      return calls == 1 or calls == 2
+    end } })
+    assert.same({ "2\n3\n", "interrupted\ninterrupted\n", 4 }, { seen.out, seen.err, calls })
+  end)
+
+  it("completes by the lines above, and lets long runs show how far they are where both are seen", function()
+    local completed
+    local seen = run({ "p = pn.nuts(model, {", false, "1" }, { terminals = { stdin = 80, stdout = 80, stderr = 80 },
+      editor = { complete = function(f) completed = f end }, seen = function(state, at)
+        state[at] = { completed "  ta", completed "pn.logsu" }
+        state.shown = progress.show_unasked(false)
+        progress.show_unasked(state.shown)
+      end })
+    assert.same({ { "table" }, { "logsumexp" }, 5 }, seen[1])
+    assert.same({ "target_accept" }, seen[2][1])
+    assert.same({ true, false }, { seen.shown, progress.show_unasked(false) })
+    for _, terminals in ipairs { { stdin = 80, stdout = 80 }, { stderr = 80 } } do
+      run({ "1" }, { terminals = terminals, seen = function(state) state.shown = progress.show_unasked(false) end })
+      assert.is_false(progress.show_unasked(false))
+    end
+  end)
+end)
+
 describe("completion", function()
   local pn = require "penumbra"
   local _, env = fresh()
