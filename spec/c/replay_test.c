@@ -384,6 +384,24 @@ static void alternating(pn_context *c) {
       CHECK_STATUS(c, pn_plan_run(c, plan, 1, &x, &out), PN_OK);
     CHECK(same_bits(out, want));
   }
+  const pni_note *note = plan->tape->note.v;
+  while (!note->op || !(note->op->flags & PNI_OP_DRAW)) note++;
+  pni_attr attr = *pni_attr_of(plan->tape, note);
+  for (int k = 0; k < 2; k++) { /* the row by itself, of one input that is not as the result */
+    pn_tensor *one = pn_full(c, PN_FLOAT64, SHAPE(1), 2), *pair[] = {x, x};
+    pn_tensor *wrong[] = {pn_full(c, PN_FLOAT64, SHAPE(2), 2), pn_full(c, PN_FLOAT64, SHAPE(3, 1), 2),
+                          pn_full(c, PN_FLOAT64, SHAPE(1, 3), 2), pn_full(c, PN_FLOAT64, SHAPE(4), 2)};
+    pair[k] = one;
+    CHECK(pni_apply(c, note->op, 2, pair, &attr) != NULL);
+    for (int j = 0; j < 4; j++) {
+      pair[k] = wrong[j];
+      CHECK(!pni_apply(c, note->op, 2, pair, &attr));
+      CHECK_FAIL(c, PN_SHAPE, k ? "poisson_draw: input 2 must be float64 and end as the result" : "input 1 must be");
+    }
+  }
+  pn_tensor *narrow = pn_full(c, PN_FLOAT32, SHAPE(3), 2);
+  CHECK(!pni_apply(c, note->op, 2, (pn_tensor *[]){narrow, narrow}, &attr));
+  CHECK_FAIL(c, PN_SHAPE, "poisson_draw: input 1 must be float64 and end as the result, got float32 [3]");
   pn_plan_unref(plan);
   pn_rng_free(rng);
   pn_rng_free(twin);
