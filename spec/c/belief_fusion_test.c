@@ -165,6 +165,34 @@ static bool work(pn_context *c, const void *data) {
   return pn_beliefs_fuse(c, &b, into(&r)) == PN_OK;
 }
 
+/* KL(n || m) of two beliefs of D numbers, m < 0: of the prior. */
+static double divergence(const double *mean, const double *scale, int size, int n, int m) {
+  double kl = 0;
+  for (int i = 0; i < size; i++) {
+    double s = scale[n * size + i], t = m < 0 ? 1 : scale[m * size + i];
+    double d = mean[n * size + i] - (m < 0 ? 0 : mean[m * size + i]);
+    kl += log(t / s) + (s * s + d * d) / (2 * t * t) - 0.5;
+  }
+  return kl;
+}
+
+/* As many sources as there may be, and fewer: conflicts are divergences over what the source says of the prior. */
+static void conflicting(pn_context *c) {
+  enum { SIZE = 3 };
+  for (int sources = 1; sources <= 16; sources += 5) {
+    double mean[16 * SIZE], scale[16 * SIZE];
+    results r;
+    for (int i = 0; i < sources * SIZE; i++) mean[i] = sin(1.7 * i), scale[i] = 0.3 + 0.25 * (1 + cos(2.3 * i));
+    pn_beliefs b = {.sources = sources, .size = SIZE, .mean = mean, .scale = scale};
+    CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+    CHECK_INT(r.fused.count, sources);
+    for (int m = 0; m < sources; m++)
+      for (int n = 0; n < sources; n++)
+        CHECK_NEAR(r.conflicts[m * sources + n],
+                   m == n ? 0 : divergence(mean, scale, SIZE, n, m) / divergence(mean, scale, SIZE, n, -1), 1e-12);
+  }
+}
+
 /* A thousand calls make not one request to the allocator. */
 static void allocates_nothing(void) {
   sweep_memory m = {0};
@@ -181,6 +209,7 @@ int main(void) {
   two_sensors(c);
   against_factors(c);
   rule(c);
+  conflicting(c);
   small_scales(c);
   refusals(c);
   pn_context_close(c);

@@ -353,6 +353,90 @@ static void sources(pn_context *c, int dtype) {
   pn_scope_close(c, mark);
 }
 
+static double more_of_poisson(uint64_t key, uint64_t position, const double *x) {
+  return 1000 + poisson(key, position, x);
+}
+
+/* Two sources by turns, alike in all but what they draw: a loop that is found must not take one for the other. */
+static void alternating(pn_context *c) {
+  static const pni_random_source other = {.name = "more_of_poisson", .nin = 2, .scalar = more_of_poisson};
+  size_t mark = pn_scope_open(c);
+  pn_rng *rng = pn_rng_new(c, 5), *twin = pn_rng_new(c, 5);
+  pn_tensor *x = pn_full(c, PN_FLOAT64, SHAPE(3), 2), *in, *out, *want = NULL;
+  pni_spec spec = {PN_FLOAT64, 1, {3}};
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+  pn_tensor *y = in;
+  for (int k = 0; k < 40; k++) {
+    pn_tensor *d = pni_source_draw(c, k % 8 == 5 ? &other : &poisson_source, rng, &spec, (pn_tensor *[]){in, in});
+    y = pn_add(c, pn_mul(c, y, pn_scalar(c, PN_FLOAT64, 0.5)), d);
+  }
+  pn_plan *plan = pn_capture_end(c, 1, &y);
+  CHECK(plan != NULL);
+  for (int turn = 0; turn < 3; turn++) {
+    want = x;
+    for (int k = 0; k < 40; k++) {
+      pn_tensor *d = pni_source_draw(c, k % 8 == 5 ? &other : &poisson_source, twin, &spec, (pn_tensor *[]){x, x});
+      want = pn_add(c, pn_mul(c, want, pn_scalar(c, PN_FLOAT64, 0.5)), d);
+    }
+    if (turn == 0)
+      out = y;
+    else
+      CHECK_STATUS(c, pn_plan_run(c, plan, 1, &x, &out), PN_OK);
+    CHECK(same_bits(out, want));
+  }
+  const pni_note *note = plan->tape->note.v;
+  while (!note->op || !(note->op->flags & PNI_OP_DRAW)) note++;
+  pni_attr attr = *pni_attr_of(plan->tape, note);
+  for (int k = 0; k < 2; k++) { /* the row by itself, of one input that is not as the result */
+    pn_tensor *one = pn_full(c, PN_FLOAT64, SHAPE(1), 2), *pair[] = {x, x};
+    pn_tensor *wrong[] = {pn_full(c, PN_FLOAT64, SHAPE(2), 2), pn_full(c, PN_FLOAT64, SHAPE(3, 1), 2),
+                          pn_full(c, PN_FLOAT64, SHAPE(1, 3), 2), pn_full(c, PN_FLOAT64, SHAPE(4), 2)};
+    pair[k] = one;
+    CHECK(pni_apply(c, note->op, 2, pair, &attr) != NULL);
+    for (int j = 0; j < 4; j++) {
+      pair[k] = wrong[j];
+      CHECK(!pni_apply(c, note->op, 2, pair, &attr));
+      CHECK_FAIL(c, PN_SHAPE, k ? "poisson_draw: input 2 must be float64 and end as the result" : "input 1 must be");
+    }
+  }
+  pn_tensor *narrow = pn_full(c, PN_FLOAT32, SHAPE(3), 2);
+  CHECK(!pni_apply(c, note->op, 2, (pn_tensor *[]){narrow, narrow}, &attr));
+  CHECK_FAIL(c, PN_SHAPE, "poisson_draw: input 1 must be float64 and end as the result, got float32 [3]");
+  pn_plan_unref(plan);
+  pn_rng_free(rng);
+  pn_rng_free(twin);
+  pn_scope_close(c, mark);
+}
+
+/* The same of an operation whose axis is another at times: of the first number of its attribute, and of the second. */
+static void turning(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x = pn_reshape(c, pn_arange(c, PN_FLOAT64, 1, 10, 1), SHAPE(3, 3)), *in, *out;
+  for (int way = 0; way < 2; way++) {
+    pn_tensor *y[2];
+    CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+    y[0] = in;
+    for (int k = 0; k < 40; k++) {
+      bool other = k % 8 == 5;
+      pn_tensor *z = pn_mul(c, y[0], pn_scalar(c, PN_FLOAT64, 0.25));
+      y[0] = way ? pn_add(c, z, pn_slice(c, in, 0, other, 1, 1)) : pn_cumsum(c, z, other ? 0 : 1);
+    }
+    pn_plan *plan = pn_capture_end(c, 1, y);
+    CHECK(plan != NULL);
+    y[1] = x;
+    for (int k = 0; k < 40; k++) {
+      bool other = k % 8 == 5;
+      pn_tensor *z = pn_mul(c, y[1], pn_scalar(c, PN_FLOAT64, 0.25));
+      y[1] = way ? pn_add(c, z, pn_slice(c, x, 0, other, 1, 1)) : pn_cumsum(c, z, other ? 0 : 1);
+    }
+    CHECK(same_bits(y[0], y[1]));
+    CHECK_STATUS(c, pn_plan_run(c, plan, 1, &x, &out), PN_OK);
+    CHECK(same_bits(out, y[1]));
+    pn_plan_unref(plan);
+  }
+  pn_scope_close(c, mark);
+}
+
 /* A tensor filled from a generator by hand. */
 static pn_tensor *by_hand(pn_context *c) {
   pn_tensor *t = pn_zeros(c, PN_FLOAT64, SHAPE(3));
@@ -685,6 +769,8 @@ int main(void) {
   sources(c, PN_FLOAT64);
   sources(c, PN_FLOAT32);
   sources(c, PN_INT64);
+  alternating(c);
+  turning(c);
   unrecorded(c);
   binding(c);
   bound_memory(c);

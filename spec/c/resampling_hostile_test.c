@@ -167,9 +167,10 @@ static void cumulated(pn_context *c, int64_t n, int64_t dead) {
   bool same = true;
   for (int64_t i = 0; i < n; i++) w[i] = i < n - dead ? (double)(1 + i * 7 % 5) : 0;
   pni_resampling r = {.c = c, .w = w, .n = n};
+  sums[pni_particle_blocks(n)] = -7;
   double first = pni_cumulate_within(&r, within_blocks, sums);
   for (int64_t i = 0; i < n; i++) same = same && within_blocks[i] + sums[i / PNI_PARTICLE_BLOCK] == (total += w[i]);
-  CHECK(first == total && pni_cumulate(&r, all, sums) == total);
+  CHECK(first == total && pni_cumulate(&r, all, sums) == total && sums[pni_particle_blocks(n)] == -7);
   total = 0;
   for (int64_t i = 0; i < n; i++) same = same && all[i] == (total += w[i]);
   CHECK(same);
@@ -196,6 +197,27 @@ static void told(pn_context *c, int64_t n) {
   free(scratch);
 }
 
+/* Weights 4 or 1 / 4 times as large, exactly, are the same law. */
+static void scaled(pn_context *c, int64_t n) {
+  static double w[MOST];
+  static int64_t want[MOST], out[MOST];
+  for (int s = 0; s < pni_resampler_count(); s++) {
+    const pni_resampler *scheme = pni_resampler_at(s);
+    double *scratch = malloc((size_t)scheme->scratch(n) * sizeof *scratch);
+    bool same = true;
+    for (int k = 0; k < 3; k++) {
+      pni_resampling r = {c, w, n, n, {pni_seed_key(5), 0}, scratch, k ? out : want};
+      for (int64_t i = 0; i < n; i++)
+        w[i] = (double)(1 + i * 7 % 5) / (3 * (double)n) * (k == 0 ? 1 : k == 1 ? 4 : 0.25);
+      same = same && pni_resampler_run(scheme, &r);
+      if (k) same = same && memcmp(out, want, (size_t)n * sizeof *out) == 0;
+    }
+    if (!same) printf("scheme %s, %lld particles\n", scheme->name, (long long)n);
+    CHECK(same);
+    free(scratch);
+  }
+}
+
 /* At the ends of groups of four, of chunks and of blocks, with and without a context to share work. */
 static void shared(pn_context *two) {
   static const int64_t sizes[] = {1,   2,   3,    4,    5,    7,    8,    255,  256, 257,
@@ -211,6 +233,7 @@ static void shared(pn_context *two) {
       merged(s ? two : NULL, n / 2 + 1, n);
       rounded(n, s ? 1 : 1 / 3.0);
       told(s ? two : NULL, n);
+      scaled(s ? two : NULL, n);
     }
   CHECK_INT(pn_resampler_count(), pni_resampler_count());
   CHECK(!pni_resampler_at(-1) && !pni_resampler_at(pni_resampler_count()) && !pni_resampler_find("system"));

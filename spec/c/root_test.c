@@ -301,6 +301,46 @@ static void derivatives(C *c) {
   pn_scope_close(c, mark);
 }
 
+/* A batch of any number of axes, those of one root for several means among them, against the same in one axis. */
+static void batches(C *c) {
+  enum { B = 12 };
+  static const int64_t shapes[][8] = {{B}, {3, 4}, {3, 2, 2}, {1, 3, 2, 2}, {3, 1, 2, 1, 2}, {3, 1, 2, 1, 1, 2}};
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, B, 3, 2);
+  T *mean = NULL, *l = NULL;
+  pn_kalman u = {0};
+  CHECK_STATUS(c, pn_kalman_root_predict(c, f.mean, f.l, f.a, f.b, f.q, &mean, &l), PN_OK);
+  CHECK_STATUS(c, pn_kalman_root_update(c, f.mean, f.l, f.y, f.c, f.d, f.r, NULL, &u), PN_OK);
+  for (int axes = 1; axes <= 6; axes++) {
+    int64_t s[8];
+    memcpy(s, shapes[axes - 1], sizeof s);
+    T *m = NULL, *root = NULL;
+    pn_kalman w = {0};
+    s[axes] = s[axes + 1] = 3;
+    T *x = pn_reshape(c, f.mean, axes + 1, s), *p = pn_reshape(c, f.l, axes + 2, s);
+    s[axes] = 2;
+    T *y = pn_reshape(c, f.y, axes + 1, s);
+    CHECK_STATUS(c, pn_kalman_root_predict(c, x, p, f.a, f.b, f.q, &m, &root), PN_OK);
+    CHECK_STATUS(c, pn_kalman_root_update(c, x, p, y, f.c, f.d, f.r, NULL, &w), PN_OK);
+    CHECK(m && pn_tensor_ndim(m) == axes + 1 && root && pn_tensor_ndim(root) == axes + 2 && w.log_prob);
+    CHECK(w.log_prob && pn_tensor_ndim(w.log_prob) == axes && memcmp(pn_tensor_shape(m), s, (size_t)axes * 8) == 0);
+    CHECK_SAME(c, pn_reshape(c, m, SHAPE(B, 3)), mean, 1e-12);
+    CHECK_SAME(c, pn_reshape(c, square(c, root), SHAPE(B, 3, 3)), square(c, l), 1e-12);
+    CHECK_SAME(c, pn_reshape(c, w.mean, SHAPE(B, 3)), u.mean, 1e-12);
+    CHECK_SAME(c, pn_reshape(c, square(c, w.cov), SHAPE(B, 3, 3)), square(c, u.cov), 1e-12);
+    CHECK_SAME(c, pn_reshape(c, w.log_prob, SHAPE(B)), u.log_prob, 1e-12);
+  }
+  T *several = pn_reshape(c, f.mean, SHAPE(4, 3, 3)),
+    *one = pn_slice(c, pn_reshape(c, f.l, SHAPE(4, 3, 3, 3)), 1, 0, 1, 1);
+  T *each = pn_reshape(c, pn_broadcast_to(c, one, SHAPE(4, 3, 3, 3)), SHAPE(B, 3, 3)), *m = NULL, *root = NULL;
+  CHECK_STATUS(c, pn_kalman_root_predict(c, several, one, f.a, f.b, f.q, &m, &root), PN_OK);
+  CHECK_STATUS(c, pn_kalman_root_predict(c, f.mean, each, f.a, f.b, f.q, &mean, &l), PN_OK);
+  CHECK_SAME(c, pn_reshape(c, m, SHAPE(B, 3)), mean, 1e-12);
+  CHECK(root && pn_tensor_shape(root)[0] == 4 && pn_tensor_shape(root)[1] == 1);
+  CHECK_SAME(c, square(c, pn_select(c, root, 1, 0)), square(c, pn_slice(c, l, 0, 0, 4, 3)), 1e-12);
+  pn_scope_close(c, mark);
+}
+
 /* ---- failures ---- */
 
 static void failures(C *c) {
@@ -387,6 +427,7 @@ int main(void) {
   sensors(c, PN_FLOAT32, 0.1, 1e-4); /* float32 rounds a look of Joseph's away */
   steady(c);
   derivatives(c);
+  batches(c);
   failures(c);
   CHECK_INT(pn_context_status(c), PN_OK);
   pn_context_close(c);

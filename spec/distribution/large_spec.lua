@@ -74,6 +74,17 @@ describe("at large concentrations and far out", function()
     end)
   end
 
+  -- H = (v + 1) / 2 (psi((v + 1) / 2) - psi(v / 2)) + log v / 2 + log B(v / 2, 1 / 2), at degrees where the digammas
+  -- still have the digits, on both sides of where a series takes over.
+  it("has Student's entropy by digammas on the way to the normal one", function()
+    local v = pn.tensor { 20, 60, 100, 119, 119.9, 120.1, 121, 125, 140, 170, 250, 400 }
+    local h = v / 2
+    local beta = h:lgamma() + 0.5 * math.log(math.pi) - (h + 0.5):lgamma()
+    local want = (h + 0.5) * ((h + 0.5):digamma() - h:digamma()) + v:log() / 2 + beta
+    local got = dist.student_t(v, 3, 2):entropy() - math.log(2)
+    assert((got - want):abs():max():item() < 2e-12)
+  end)
+
   it("has finite slopes there, in both parameters", function()
     for _, a in ipairs { 0.01, 3, 1e4, 1e8, 1e12 } do
       for _, row in ipairs { "gamma", "beta", "inverse_gamma" } do
