@@ -125,7 +125,7 @@ STRIDED  = %/reduce_real_f64.o %/reduce_real_f32.o
 VECTORS  = $(BUILD)/obj/math/vector/%.o $(BUILD)/obj/math/random/rng_fill_%.o $(BUILD)/obj/tensor/product/small_product_%.o \
            $(BUILD)/obj/distribution/count/count_kernel.o $(BUILD)/obj/distribution/constraint_scan.o \
            $(BUILD)/obj/distribution/constraint_rows.o $(BUILD)/obj/distribution/kernel/%.o \
-           $(BUILD)/obj/nn/moment/rectified_real_%.o
+           $(BUILD)/obj/nn/moment/rectified_real_%.o $(BUILD)/obj/tensor/kernel/map_real_%.o
 KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/op_live_mean.o %/hamiltonian.o %/mass_matrix.o %/trajectory.o %/markov_lane.o %/markov_pass.o %/resampling/resampler.o %/resampler_systematic.o %/resampler_stratified.o %/sde_worker.o %/shape.o $(VECTORS),$(LIB_OBJ)))
 $(filter-out $(UNROLLED),$(KERNELS)): CFLAGS += $(LOOPS)
 $(filter $(UNROLLED),$(KERNELS)): CFLAGS += -O3

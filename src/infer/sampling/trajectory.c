@@ -12,9 +12,9 @@
 /* Energy errors above are divergences. */
 static const double DIVERGENT = 1000;
 
-/* A part of a trajectory, in the order in which it was run: its first and last momenta p and velocities v = M^-1 p, the
- * sum of its momenta, its weight, and the point it proposes, whose z and gradient stand in a place [2, n] that is handed
- * on. In a part of one point the first are the last and the sum; those of a longer one stand in `own`. */
+/* A part of a trajectory, in the order in which it was run: its first and last momenta p and velocities v = M^-1 p,
+ * the sum of its momenta, its weight, and the point it proposes, whose z and gradient stand in a place [2, n] that is
+ * handed on. In a part of one point the first are the last and the sum; those of a longer one stand in `own`. */
 typedef struct {
   double *p_first, *v_first, *p_last, *v_last, *rho, *own[3];
   double weight, unit; /* the weight in units of e^unit */

@@ -277,8 +277,8 @@ void NAME(leaky_relu)(void *data, int64_t n, char *const *p, const int64_t *s) {
 PNI_EACH_LEVEL(leak_slope, (const REAL *restrict g, const REAL *restrict b, REAL *restrict o, int64_t n, REAL slope),
                (g, b, o, n, slope)) {
   for (int64_t i = 0; i < n; i++) {
-    REAL y = b[i], below = y != y ? y : slope * g[i];
-    o[i] = y > 0 ? g[i] : below;
+    REAL v = g[i], y = b[i], below = y != y ? y : slope * v;
+    o[i] = y > 0 ? v : below;
   }
 }
 
