@@ -498,7 +498,7 @@ static void direct(const double *x, int chains, int draws, double *out) {
   out[5] = folded > bulk ? folded : bulk;
 }
 
-enum { COLUMNS = 7 };
+enum { COLUMNS = 8, ALIKE = 7 };
 
 static double number(int column, int chain, int i, double *state) {
   double u = sin(12.9898 * (i + 1) + 78.233 * chain + 3.7 * column) * 43758.5453, noise = u - floor(u) - 0.5;
@@ -509,7 +509,8 @@ static double number(int column, int chain, int i, double *state) {
   case 3: return noise * (1 + 3 * chain) + 100; /* unequal widths */
   case 4: return noise + 0.3 * chain;
   case 5: return noise * pow(10, 6 * noise) - (i == 3 ? 1e5 : 0);
-  default: return chain + i > 2 ? 2.5 : -0.0 * i; /* nearly constant */
+  case ALIKE: return 1 + floor(512 * (noise + 0.5)) * 0x1p-52; /* in their last bits they differ */
+  default: return chain + i > 2 ? 2.5 : -0.0 * i;              /* nearly constant */
   }
 }
 
@@ -531,6 +532,7 @@ static void summaries(pn_context *c, int chains, int draws) {
     for (int q = 0; q < chains; q++) memcpy(column + q * draws, x[q][j], (size_t)draws * sizeof *column);
     direct(column, chains, draws, want);
     for (int k = 0; k < 9; k++) {
+      if (j == ALIKE && (k < 2 || k == 8)) continue; /* of rounding */
       bool same = check_near(got[9 * j + k], want[k], 1e-9) || fabs(got[9 * j + k] - want[k]) < 1e-12;
       if (!check_record(same))
         printf("%d chains of %d draws, column %d: number %d is %.17g, want %.17g\n", chains, draws, j, k,
