@@ -3,8 +3,10 @@
 #include <limits.h>
 #include <stdlib.h>
 #include "../../src/infer/sampling/adaptation.h"
+#include "../../src/infer/sampling/sampler.h"
 #include "../../src/math/special.h"
 #include "check.h"
+#include "hmc_fixture.h"
 
 /* ---- samplers ---- */
 
@@ -12,15 +14,17 @@ typedef struct {
   long calls;
   double least; /* the density is 0 below, of the first number */
   double slope; /* added to the gradient */
+  double tight; /* 0, or how many times narrower it is */
 } law;
 
 /* Two normal numbers, cut off. */
 static pn_status two_normals(void *data, const double *z, double *log_density, double *gradient) {
   law *l = data;
+  double by = l->tight > 0 ? l->tight * l->tight : 1;
   l->calls++;
-  *log_density = z[0] < l->least ? -INFINITY : -0.5 * (z[0] * z[0] + z[1] * z[1]);
-  gradient[0] = -z[0] + l->slope;
-  gradient[1] = -z[1];
+  *log_density = z[0] < l->least ? -INFINITY : -0.5 * by * (z[0] * z[0] + z[1] * z[1]);
+  gradient[0] = -by * z[0] + l->slope;
+  gradient[1] = -by * z[1];
   return PN_OK;
 }
 
@@ -166,6 +170,16 @@ static void counts(void) {
     CHECK(pn_tensor_shape(x)[1] == kept && pn_tensor_shape(y)[1] == kept && pn_tensor_shape(y)[2] == 7);
     CHECK(pn_tensor_ndim(m) == 2 && pn_tensor_shape(m)[0] == 3 && pn_tensor_shape(m)[1] == 2);
   }
+  double z[3][10][2], row[3][10][7];
+  pn_tensor_copy_out(r.c, pn_sampler_draws(r.c, s), z[0][0], 60);
+  pn_tensor_copy_out(r.c, pn_sampler_statistics(r.c, s), row[0][0], 210);
+  for (int k = 0; k < 3; k++)
+    for (int i = 0; i < 10; i++) {
+      const double *x = z[k][i], *t = row[k][i];
+      CHECK_NEAR(t[0], -0.5 * (x[0] * x[0] + x[1] * x[1]), 1e-12);
+      CHECK(t[1] >= 0 && t[1] <= 1 && t[2] == row[k][0][2] && t[2] > 0 && t[4] >= 1 && t[5] == 0 && t[6] > -t[0] - 10);
+      CHECK(t[4] >= pow(2, t[3]) - 1 && t[4] <= pow(2, t[3] + 1) - 1);
+    }
   pn_sampler_free(s);
   CHECK(!pn_sampler_draws(r.c, NULL));
   CHECK_FAIL(r.c, PN_STATE, "sampler_draws");
@@ -177,6 +191,28 @@ static void counts(void) {
   CHECK_FAIL(r.c, PN_STATE, "sampler_run");
   pn_scope_close(r.c, mark);
   rig_close(&r);
+}
+
+/* The step size of a warm-up of one iteration: exp(mu - (0.8 - acceptance) / 0.05 / 11), mu = log(10 s), where s is the
+ * first step that was found, which a sampler without a warm-up keeps. */
+static void first_step(void) {
+  double step[2][7];
+  for (int warm = 0; warm < 2; warm++) {
+    rig r;
+    rig_open(&r, 1);
+    r.l.tight = 1000;
+    size_t mark = pn_scope_open(r.c);
+    const pn_sampler_config config = {.chains = 1, .warmup = warm ? 1 : -1, .draws = 1, .radius = 0.01};
+    pn_sampler *s = pn_target_sampler(r.c, r.t, &config, NULL, NULL);
+    CHECK_STATUS(r.c, pn_sampler_run(r.c, s, 2), PN_OK);
+    pn_tensor_copy_out(r.c, pn_sampler_statistics(r.c, s), step[warm], 7);
+    pn_sampler_free(s);
+    pn_scope_close(r.c, mark);
+    rig_close(&r);
+  }
+  double s = step[0][2];
+  CHECK(s > 1e-4 && s < 1e-2);
+  CHECK(step[1][2] > 10 * s * exp(-0.8 / 0.55) * (1 - 1e-12) && step[1][2] < 10 * s * exp(0.2 / 0.55) * (1 + 1e-12));
 }
 
 /* Starts are looked for a hundred times, within the radius; one that is given is tried once. */
@@ -225,6 +261,28 @@ static void starts(void) {
   }
   pn_scope_close(r.c, mark);
   rig_close(&r);
+}
+
+/* Chains of a process that has some of them are those of one that has all. */
+static void parts(void) {
+  double all[4 * 5 * 2], some[2 * 5 * 2];
+  for (int first = -1; first <= 2; first++) {
+    pn_context *c = pn_context_new(&(pn_context_config){.seed = 4, .threads = 1});
+    size_t mark = pn_scope_open(c);
+    pn_plan *plan = density_plan(c, 2, standard_normal, NULL);
+    const pn_sampler_config config = {.chains = first < 0 ? 4 : 2, .warmup = 30, .draws = 5};
+    pn_sampler *s = first < 0 ? pn_sampler_new(c, plan, &config, NULL, NULL)
+                              : pni_sampler_new_part(c, plan, &config, first, NULL, NULL);
+    CHECK_STATUS(c, pn_sampler_run(c, s, 100), PN_OK);
+    CHECK(pn_sampler_finished(s) && !pni_sampler_halted(s));
+    pn_tensor_copy_out(c, pn_sampler_draws(c, s), first < 0 ? all : some, first < 0 ? 40 : 20);
+    if (first >= 0) CHECK(memcmp(some, all + 10 * first, sizeof some) == 0);
+    pn_sampler_free(s);
+    pn_plan_unref(plan);
+    pn_scope_close(c, mark);
+    CHECK_INT(pn_context_objects(c), 0);
+    pn_context_close(c);
+  }
 }
 
 /* ---- the schedule of overlapping windows ---- */
@@ -337,11 +395,12 @@ static void windows(int kind, bool scores, bool single) {
   for (int k = 0; k < LONG; k++) {
     double x[WIDE], a[WIDE];
     bool finite = true;
-    for (int i = 0; i < WIDE; i++) x[i] = i + 2 * sin(k * k + i), a[i] = cos(3 * k + i * i) / (1 + i);
+    for (int i = 0; i < WIDE; i++) x[i] = i + (i ? 2 : 0.02) * sin(k * k + i), a[i] = cos(3 * k + i * i) / (1 + i);
     if (k % 13 == 9) x[k % WIDE] += 200 + k;
     if (k % 17 == 11) a[k % WIDE] -= 70;
     if (k == 5) finite = false, a[WIDE - 1] = NAN;
     if (k == 40) finite = false, x[0] = INFINITY;
+    if (k == 60) finite = false, x[0] = 1e200; /* too far to be drawn in */
     if (!scores && !finite) continue; /* they are not looked at */
     pni_window_add(&w, x, a);
     if (finite) {
@@ -567,7 +626,9 @@ int main(void) {
   settings();
   defaults();
   counts();
+  first_step();
   starts();
+  parts();
   for (size_t k = 0; k < sizeof warmups / sizeof *warmups; k++)
     for (int kind = PN_METRIC_DIAGONAL; kind <= PN_METRIC_DENSE; kind++)
       for (int estimator = PN_ESTIMATOR_FISHER; estimator <= PN_ESTIMATOR_STAN && warmups[k]; estimator++)

@@ -159,7 +159,8 @@ static void images(pn_context *c, pn_dtype dtype) {
     flat[k] = pn_reshape(c, t[k], 2, (int64_t[]){ITEMS, PIXELS});
   }
   pn_tensor *x = pn_cast(c, pn_from_data(c, PN_FLOAT64, 3, (int64_t[]){ITEMS, PIXELS, PIXELS}, cost), dtype);
-  CHECK_STATUS(c, pn_tensor_copy_out(c, pn_transport(c, x, flat[0], flat[1]), plan[0][0], ITEMS * PIXELS * PIXELS), PN_OK);
+  pn_tensor *moved = pn_transport(c, x, flat[0], flat[1]);
+  CHECK_STATUS(c, pn_tensor_copy_out(c, moved, plan[0][0], ITEMS * PIXELS * PIXELS), PN_OK);
   CHECK_STATUS(c, pn_tensor_copy_out(c, pn_image_transport(c, t[0], t[1]), got, ITEMS), PN_OK);
   for (int q = 0; q < ITEMS; q++) {
     double price = 0;
