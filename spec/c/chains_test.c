@@ -633,6 +633,7 @@ int main(void) {
     for (int kind = PN_METRIC_DIAGONAL; kind <= PN_METRIC_DENSE; kind++)
       for (int estimator = PN_ESTIMATOR_FISHER; estimator <= PN_ESTIMATOR_STAN && warmups[k]; estimator++)
         schedule(warmups[k], kind, estimator);
+  for (int warmup = 101; warmup < 400; warmup++) schedule(warmup, PN_METRIC_DIAGONAL, PN_ESTIMATOR_STAN);
   for (int kind = PN_METRIC_DIAGONAL; kind <= PN_METRIC_DENSE; kind++)
     for (int how = 0; how < 4; how++) windows(kind, how & 1, how & 2);
   pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
