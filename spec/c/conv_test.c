@@ -299,7 +299,79 @@ static bool work(C *c, const void *data) {
   return both && pn_backward(c, both) == PN_OK;
 }
 
+/* ---- pooling to a given size: window i of m over n places is floor(i n / m) .. ceil((i + 1) n / m) - 1 ---- */
+
+static void adaptive(pn_context *c, int axes, const int64_t n[3], const int64_t m[3], pn_dtype dtype) {
+  static const char *const kinds[2][3] = {{"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"},
+                                          {"adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"}};
+  enum { PLANES = 6 };
+  double x[PLANES * 9 * 9 * 9], got[PLANES * 7 * 7 * 7];
+  int64_t shape[5] = {2, 3}, places = 1, windows = 1, size[3] = {1, 1, 1}, to[3] = {1, 1, 1};
+  char text[32] = "";
+  for (int k = 0; k < axes; k++) {
+    size[3 - axes + k] = shape[2 + k] = n[k], to[3 - axes + k] = m[k];
+    places *= n[k], windows *= m[k];
+    snprintf(text + strlen(text), sizeof text - strlen(text), k ? "x%d" : "%d", (int)m[k]);
+  }
+  for (int64_t i = 0; i < PLANES * places; i++) x[i] = (double)((i * 37 + i * i) % 101) / 8 - 7;
+  pn_tensor *t = pn_cast(c, pn_from_data(c, PN_FLOAT64, 2 + axes, shape, x), dtype);
+  pn_tensor *turned = pn_transpose(c, pn_contiguous(c, pn_transpose(c, t, 0, 1 + axes)), 0, 1 + axes);
+  pn_option options[] = {{"size", (double)m[0], axes > 1 ? text : NULL}, {0}};
+  for (int most = 0; most < 2; most++)
+    for (int strided = 0; strided < 2; strided++) {
+      pn_layer *l = pn_layer_new(c, kinds[most][axes - 1], 0, NULL, dtype, NULL, options);
+      pn_tensor *y = pn_layer_forward(c, l, strided ? turned : t, PN_MODE_EVALUATION, NULL);
+      CHECK(y && pn_tensor_ndim(y) == 2 + axes && pn_tensor_numel(y) == PLANES * windows);
+      CHECK_STATUS(c, pn_tensor_copy_out(c, y, got, PLANES * windows), PN_OK);
+      double worst = 0;
+      for (int64_t w = 0; w < PLANES * windows; w++) {
+        int64_t at[3] = {w / (to[1] * to[2]) % to[0], w / to[2] % to[1], w % to[2]}, low[3], high[3], count = 0;
+        double sum = 0, top = -INFINITY;
+        for (int k = 0; k < 3; k++) {
+          low[k] = at[k] * size[k] / to[k];
+          high[k] = ((at[k] + 1) * size[k] + to[k] - 1) / to[k];
+        }
+        for (int64_t i = low[0]; i < high[0]; i++)
+          for (int64_t j = low[1]; j < high[1]; j++)
+            for (int64_t k = low[2]; k < high[2]; k++) {
+              double v = x[((w / windows * size[0] + i) * size[1] + j) * size[2] + k];
+              sum += v, top = fmax(top, v), count++;
+            }
+        worst = fmax(worst, fabs(got[w] - (most ? top : sum / (double)count)));
+      }
+      CHECK(worst < (dtype == PN_FLOAT64 ? 1e-13 : 1e-5));
+      pn_layer_unref(l);
+    }
+}
+
+static void adaptive_pools(void) {
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 2});
+  static const int64_t n[] = {1, 2, 5, 6, 9}, m[] = {1, 2, 3, 4, 7};
+  for (int i = 0; i < 5; i++)
+    for (int j = 0; j < 5; j++)
+      for (int axes = 1; axes <= 3; axes++) {
+        size_t mark = pn_scope_open(c);
+        adaptive(c, axes, (int64_t[]){n[i], n[(i + 2) % 5], n[(i + 3) % 5]},
+                 (int64_t[]){m[j], m[(j + 1) % 5], m[(j + 4) % 5]}, (i + j) % 2 ? PN_FLOAT32 : PN_FLOAT64);
+        pn_scope_close(c, mark);
+      }
+  size_t mark = pn_scope_open(c);
+  pn_layer *l =
+      pn_layer_new(c, "adaptive_max_pool2d", 0, NULL, PN_FLOAT64, NULL, (pn_option[]){{"size", 2, NULL}, {0}});
+  CHECK(!pn_layer_forward(c, l, pn_zeros(c, PN_FLOAT64, 4, (int64_t[]){1, 1, 3, 0}), PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "adaptive_max_pool2d: input must have at least one place along each axis, got size 0");
+  CHECK(!pn_layer_forward(c, l, pn_zeros(c, PN_INT64, 4, (int64_t[]){1, 1, 3, 3}), PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_DTYPE, "adaptive_max_pool2d: input must be float64 or float32, got int64");
+  CHECK(!pn_layer_forward(c, l, pn_zeros(c, PN_FLOAT64, 3, (int64_t[]){1, 3, 3}), PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "adaptive_max_pool2d: input must have shape [batch, channels, height, width], got [1, 3, 3]");
+  pn_layer_unref(l);
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
 int main(void) {
+  adaptive_pools();
   C *c = pn_context_new(&(pn_context_config){.seed = 5, .threads = 2});
   convolutions(c);
   pooling(c);

@@ -115,7 +115,8 @@ static void pieces(void) {
     piece("deviance", pni_deviance_body, want_deviance, v, (int)COUNT(k), 1e-14);
     for (size_t i = 0; i < COUNT(k); i++) v[1][i] = log(v[1][i]);
     piece("deviance_log", pni_deviance_log_body, want_deviance_log, v, (int)COUNT(k), 1e-12);
-    for (size_t i = 0; i + 2 < COUNT(k); i++) v[1][i] = 1e-3 * (double)i + (double)(i % 3) * 40 * ratio[j < 5 ? 5 : j < 15 ? j : 9];
+    for (size_t i = 0; i + 2 < COUNT(k); i++)
+      v[1][i] = 1e-3 * (double)i + (double)(i % 3) * 40 * ratio[j < 5 ? 5 : j < 15 ? j : 9];
     v[1][2] = 200 - v[0][2], v[1][3] = 200.5 - v[0][3];
     piece("poisson", pni_poisson_body, want_poisson, v, (int)COUNT(k) - 2, 1e-12);
   }

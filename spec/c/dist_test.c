@@ -4,7 +4,7 @@
 */
 #include "check.h"
 #include "../../src/math/special.h"
-#include "../../src/distribution/constraint.h"
+#include "../../src/distribution/distribution.h"
 #include "../golden/distribution/implicit.h"
 
 static pn_context *c;
@@ -256,6 +256,280 @@ static void check_sets(void) {
   }
 }
 
+/* Each term of what a kind asks of its parameters, by its text, at the last value that is taken and the first that is
+ * not. */
+static void check_parameters(void) {
+  const char *twice[] = {"loc", "loc"}, *names[] = {"total_count", "probs"};
+  pn_tensor *whole = pn_from_data(c, PN_INT64, 0, NULL, (int64_t[]){1}), *three[3] = {num(0), num(1), num(2)};
+  CHECK(!make2("normal", whole, num(1)));
+  CHECK_FAIL(c, PN_DTYPE, "normal: loc must be float64 or float32, got int64 (convert with :to)");
+  CHECK(!pn_dist_new(c, "normal", 2, twice, three));
+  CHECK_FAIL(c, PN_STATE, "normal: loc is given twice");
+  CHECK(!pn_dist_new(c, "normal", 3, NULL, three));
+  CHECK_FAIL(c, PN_MISSING, "normal: number of positional parameters must be at most 2, got 3");
+  pn_tensor *count[2] = {pn_param(c, num(4)), num(0.25)};
+  CHECK(!pn_dist_new(c, "binomial", 2, names, count));
+  CHECK_FAIL(c, PN_DOMAIN, "binomial: total_count is a whole number: no gradient exists; pass it detached");
+  int old = pn_set_no_grad(c, 1);
+  pn_dist *d = pn_dist_new(c, "binomial", 2, names, count);
+  pn_set_no_grad(c, old);
+  CHECK_NEAR(item(pn_dist_mean(c, d)), 1, 1e-15);
+  pn_dist_unref(d);
+  pn_tensor *two = vec(2, (double[]){1, 2}),
+            *eye = pn_from_data(c, PN_FLOAT64, 2, (int64_t[]){2, 2}, (double[]){4, 0, 0, 9});
+  CHECK(!make2("multivariate_normal", two, two));
+  CHECK_FAIL(c, PN_SHAPE, "multivariate_normal: covariance_matrix must have at least 2 axes, got shape [2]");
+  CHECK(!make2("multivariate_normal", vec(3, (double[]){0, 0, 0}), eye));
+  CHECK_FAIL(c, PN_SHAPE, "multivariate_normal: event axes of covariance_matrix must have size 3, got shape [2, 2]");
+  d = make2("multivariate_normal", two, eye); /* the first of the alternatives by position */
+  CHECK_NEAR(at(pn_dist_variance(c, d), 1), 9, 1e-14);
+  pn_dist_unref(d);
+  CHECK(!pn_dist_new(c, "multivariate_normal", 3, NULL, (pn_tensor *[]){two, eye, eye}));
+  CHECK_FAIL(c, PN_MISSING, "multivariate_normal: number of positional parameters must be at most 2, got 3");
+  const char *all[] = {"loc", "precision_matrix", "scale_tril"};
+  CHECK(!pn_dist_new(c, "multivariate_normal", 3, all, (pn_tensor *[]){two, eye, eye}));
+  CHECK_FAIL(c, PN_MISSING,
+             "exactly one of covariance_matrix, precision_matrix, scale_tril must be given, got 2 of them");
+  CHECK(!make1("lkj_cholesky", NULL, two));
+  CHECK_FAIL(c, PN_SHAPE, "lkj_cholesky: dimension must be one number, got shape [2]");
+  CHECK(!make1("lkj_cholesky", NULL, num(2147483648.)));
+  CHECK_FAIL(c, PN_DOMAIN, "lkj_cholesky: dimension must be at most 2147483647, got 2.147484e+09");
+  CHECK(!make1("lkj_cholesky", NULL, num(2.5)) && pn_context_status(c) == PN_DOMAIN);
+  pn_context_clear_error(c);
+  int n;
+  d = make1("lkj_cholesky", NULL, num(2147483647.));
+  CHECK(d && pn_dist_event_shape(d, &n)[0] == 2147483647 && pn_dist_event_shape(d, &n)[1] == 2147483647 && n == 2);
+  pn_dist_unref(d);
+  const int64_t eights[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  pn_tensor *deep = pn_full(c, PN_FLOAT64, 8, eights, 5), *less = pn_full(c, PN_FLOAT64, 6, eights, 5);
+  CHECK(!make2("wishart", pn_full(c, PN_FLOAT64, 7, eights, 5), eye));
+  CHECK_FAIL(c, PN_SHAPE, "wishart: at most 8 axes are possible");
+  d = make2("wishart", less, eye);
+  CHECK(d && pn_dist_batch_shape(d, &n) && n == 6);
+  pn_dist_unref(d);
+  d = make2("normal", deep, num(1));
+  pn_tensor *x = pn_dist_sample(c, d, NULL, 0, NULL);
+  CHECK(pn_tensor_ndim(x) == 8);
+  CHECK(!pn_dist_sample(c, d, NULL, 1, (int64_t[]){1}));
+  CHECK_FAIL(c, PN_SHAPE, "normal: sample: at most 8 axes are possible, got 9");
+  CHECK(!pn_dist_rsample(c, d, NULL, 1, (int64_t[]){1}));
+  CHECK_FAIL(c, PN_SHAPE, "normal: rsample: at most 8 axes are possible, got 9");
+  pn_dist_unref(d);
+}
+
+/* Sizes of a batch from those of two parameters, by the rule of broadcasting written once more. */
+static void check_batches(void) {
+  static const int64_t sizes[] = {0, 1, 2, 3};
+  for (int a = 0; a < 64; a++)
+    for (int b = 0; b < 64; b++) {
+      size_t mark = pn_scope_open(c);
+      int64_t s[2][3] = {{sizes[a % 4], sizes[a / 4 % 4], sizes[a / 16]},
+                         {sizes[b % 4], sizes[b / 4 % 4], sizes[b / 16]}};
+      int na = (a + b) % 4, nb = (a / 4 + b / 16) % 4, most = na > nb ? na : nb, n = -1;
+      int64_t want[3] = {1, 1, 1};
+      bool fits = true;
+      for (int i = 1; i <= most; i++) {
+        int64_t x = i <= na ? s[0][na - i] : 1, y = i <= nb ? s[1][nb - i] : 1;
+        fits &= x == y || x == 1 || y == 1;
+        want[most - i] = x == 1 ? y : x;
+      }
+      pn_dist *d = make2("normal", pn_full(c, PN_FLOAT64, na, s[0], 2), pn_full(c, PN_FLOAT64, nb, s[1], 3));
+      CHECK(fits == (d != NULL));
+      if (!d) CHECK_FAIL(c, PN_SHAPE, "normal: batch shapes of the parameters must broadcast, got [");
+      const int64_t *got = pn_dist_batch_shape(d, &n);
+      CHECK_INT(n, fits ? most : 0);
+      for (int i = 0; d && i < most; i++) CHECK_INT(got[i], want[i]);
+      pn_dist_unref(d);
+      pn_scope_close(c, mark);
+    }
+}
+
+/* Ends in order, all pairs of a batch, whatever strides and type: the first pair that is not is named. */
+static void check_order(void) {
+  double low[6] = {0, 1, 2, 3, 4, 5}, high[2][6];
+  for (int bad = 0; bad <= 6; bad++)
+    for (int how = 0; how < 6; how++) {
+      size_t mark = pn_scope_open(c);
+      pn_dtype dtype = how % 2 ? PN_FLOAT32 : PN_FLOAT64;
+      for (int i = 0; i < 6; i++) high[0][i] = i + 0.5, high[1][i] = -1;
+      if (bad < 6) high[0][bad] = how < 2 ? bad : bad - 0.25;
+      if (bad < 5) high[0][5] = -7;
+      pn_tensor *x = pn_from_data(c, PN_FLOAT64, 1, (int64_t[]){6}, low);
+      pn_tensor *y = pn_select(c, pn_transpose(c, pn_from_data(c, PN_FLOAT64, 2, (int64_t[]){2, 6}, high), 0, 1), 1, 0);
+      pn_dist *d = make2("uniform", pn_cast(c, x, dtype),
+                         how < 4 ? pn_cast(c, y, dtype) : pn_cast(c, pn_contiguous(c, y), dtype));
+      CHECK((d != NULL) == (bad == 6));
+      char text[96];
+      snprintf(text, sizeof text, "uniform: high must be above low, got %.7g for %d", high[0][bad % 6], bad);
+      if (!d) CHECK_FAIL(c, PN_DOMAIN, text);
+      pn_dist_unref(d);
+      pn_scope_close(c, mark);
+    }
+  CHECK(!make2("uniform", vec(6, low), num(4)));
+  CHECK_FAIL(c, PN_DOMAIN, "uniform: high must be above low, got 4 for 4");
+  CHECK(!make2("uniform", num(0.25), vec(2, (double[]){0.5, 0.2})));
+  CHECK_FAIL(c, PN_DOMAIN, "uniform: high must be above low, got 0.2 for 0.25");
+}
+
+static void check_views(void) {
+  pn_dist *d = make2("normal", pn_full(c, PN_FLOAT64, 2, (int64_t[]){1, 3}, 0), num(1)), *e;
+  int n = 9;
+  CHECK(!pn_dist_independent(c, d, -1));
+  CHECK_FAIL(c, PN_SHAPE, "normal: independent: k must be 0 to the number of batch axes, 2, got -1");
+  CHECK(!pn_dist_independent(c, d, 3));
+  CHECK_FAIL(c, PN_SHAPE, "normal: independent: k must be 0 to the number of batch axes, 2, got 3");
+  for (int k = 0; k <= 2; k++) {
+    e = pn_dist_independent(c, d, k);
+    const int64_t *event = pn_dist_event_shape(e, &n);
+    CHECK(n == k && (k == 0 || event[k - 1] == 3) && (k < 2 || event[0] == 1));
+    CHECK(pn_dist_batch_shape(e, &n)[0] == 1 && n == 2 - k);
+    CHECK_INT(pn_tensor_ndim(pn_dist_log_prob(c, e, pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){1, 3}))), 2 - k);
+    pn_dist *twice = pn_dist_independent(c, e, 2 - k);
+    CHECK_INT(pn_tensor_ndim(pn_dist_log_prob(c, twice, pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){1, 3}))), 0);
+    pn_dist_unref(twice);
+    pn_dist_unref(e);
+  }
+  static const struct {
+    int ndim;
+    int64_t shape[9];
+    bool fits;
+  } row[] = {{1, {3}, false},        {2, {1, 3}, true},
+             {2, {5, 3}, true},      {2, {5, 1}, false},
+             {2, {5, 2}, false},     {3, {0, 4, 3}, true},
+             {2, {0, 3}, true},      {2, {-1, 3}, false},
+             {3, {-2, 1, 3}, false}, {8, {1, 1, 1, 1, 1, 2, 1, 3}, true}};
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+    e = pn_dist_expand(c, d, row[k].ndim, row[k].shape);
+    CHECK((e != NULL) == row[k].fits);
+    if (!e && pn_context_status(c) == PN_SHAPE) pn_context_clear_error(c);
+    CHECK_STATUS(c, pn_context_status(c), PN_OK);
+    const int64_t *got = pn_dist_batch_shape(e, &n);
+    CHECK_INT(n, e ? row[k].ndim : 0);
+    for (int i = 0; i < n; i++) CHECK_INT(got[i], row[k].shape[i]);
+    pn_dist_unref(e);
+  }
+  CHECK(!pn_dist_expand(c, d, 2, (int64_t[]){5, 2}));
+  CHECK_FAIL(c, PN_SHAPE, "normal: expand: batch shape [1, 3] must broadcast to the new one, got [5, 2]");
+  pn_dist *one = pn_dist_independent(c, d, 1), *strict = pn_dist_validate(c, d, 1),
+          *lax = pn_dist_validate(c, strict, 0);
+  CHECK(!pn_dist_expand(c, one, 8, (int64_t[]){1, 1, 1, 1, 1, 1, 1, 1}) && pn_context_status(c) == PN_SHAPE);
+  pn_context_clear_error(c);
+  pn_tensor *nan = pn_full(c, PN_FLOAT64, 2, (int64_t[]){1, 3}, NAN);
+  CHECK(!pn_dist_log_prob(c, strict, nan));
+  CHECK_FAIL(c, PN_DOMAIN, "normal: x must be finite, got nan");
+  CHECK(pn_set_validate(c, 7) == 0);
+  CHECK(isnan(at(pn_dist_log_prob(c, lax, nan), 2))); /* what it says goes before what the context says */
+  CHECK(pn_set_validate(c, 0) == 1);
+  CHECK(!pn_dist_sample(c, d, NULL, 1, (int64_t[]){-1}) && pn_context_status(c) == PN_SHAPE);
+  pn_context_clear_error(c);
+  pn_tensor *lp = d ? nan : NULL, *x = pn_dist_rsample_log_prob(c, d, NULL, 1, (int64_t[]){4}, &lp);
+  pn_tensor *want = pn_dist_log_prob(c, d, x);
+  for (int i = 0; i < 12; i++) CHECK(at(lp, i) == at(want, i));
+  x = pn_dist_rsample_log_prob(c, one, NULL, 1, (int64_t[]){4}, &lp);
+  CHECK(pn_tensor_ndim(x) == 3 && pn_tensor_ndim(lp) == 2 && pn_tensor_shape(lp)[0] == 4 &&
+        pn_tensor_shape(lp)[1] == 1);
+  pn_dist *b = make1("bernoulli", NULL, num(0.5));
+  CHECK(!pn_dist_rsample_log_prob(c, b, NULL, 0, NULL, &lp) && !lp);
+  CHECK_FAIL(c, PN_MISSING, "bernoulli: rsample does not exist: its draws have no derivative in the parameters");
+  CHECK(!pn_dist_param(c, d, "spread"));
+  CHECK_FAIL(c, PN_MISSING, "normal: there is no parameter 'spread'");
+  CHECK(!pn_dist_batch_shape(NULL, &n) && n == 0);
+  n = 9;
+  CHECK(!pn_dist_event_shape(NULL, &n) && n == 0 && !pn_dist_event_shape(NULL, NULL) && pn_dist_batch_shape(d, NULL));
+  CHECK(!pn_dist_name(NULL) && !pn_dist_support(NULL) && !pn_dist_ref(NULL));
+  static const char *const functions[] = {"cdf", "icdf", "log_cdf", "log_survival"};
+  pn_tensor *(*const f[])(pn_context *, const pn_dist *, pn_tensor *) = {pn_dist_cdf, pn_dist_icdf, pn_dist_log_cdf,
+                                                                         pn_dist_log_survival};
+  for (int k = 0; k < 4; k++) {
+    char text[64];
+    snprintf(text, sizeof text, "normal: %s does not exist after independent", functions[k]);
+    CHECK(!f[k](c, one, nan));
+    CHECK_FAIL(c, PN_MISSING, text);
+  }
+  pn_dist *dirichlet = make1("dirichlet", NULL, vec(2, (double[]){1, 2}));
+  for (int k = 0; k < 4; k++) {
+    char text[64];
+    snprintf(text, sizeof text, "dirichlet: %s does not exist", functions[k]);
+    CHECK(!f[k](c, dirichlet, vec(2, (double[]){0.5, 0.5})));
+    CHECK(!strstr(pn_context_message(c), "after independent"));
+    CHECK_FAIL(c, PN_MISSING, text);
+  }
+  pn_dist_unref(dirichlet), pn_dist_unref(b), pn_dist_unref(strict), pn_dist_unref(lax), pn_dist_unref(one),
+      pn_dist_unref(d);
+}
+
+/* Rows by number and name, and which functions they say they have. */
+static void check_rows(void) {
+  int n = pn_dist_kind_count();
+  CHECK(!pn_dist_kind_name(-1) && !pn_dist_kind_name(n) && pn_dist_kind_name(n - 1) && !pni_dist_find("nothing"));
+  for (int i = 0; i < n; i++) {
+    const pni_distribution *kind = pni_dist_at(i);
+    CHECK_STR(pn_dist_kind_name(i), kind->name);
+    CHECK(pni_dist_find(kind->name) == kind);
+    CHECK(pni_dist_has(kind, "mean") == (kind->mean != NULL) &&
+          pni_dist_has(kind, "variance") == (kind->variance != NULL));
+    CHECK(pni_dist_has(kind, "stddev") == (kind->variance != NULL) &&
+          pni_dist_has(kind, "mode") == (kind->mode != NULL));
+    CHECK(pni_dist_has(kind, "entropy") == (kind->entropy != NULL) &&
+          pni_dist_has(kind, "icdf") == (kind->icdf != NULL));
+    CHECK(pni_dist_has(kind, "cdf") == (kind->cdf != NULL) && pni_dist_has(kind, "log_cdf") == (kind->cdf != NULL));
+    CHECK(pni_dist_has(kind, "log_survival") == (kind->cdf != NULL) && !pni_dist_has(kind, "nonsense"));
+    CHECK(pni_dist_has(kind, "rsample") == (kind->rsample != NULL));
+    CHECK(pni_dist_has(kind, "sample") == (kind->sample != NULL || kind->rsample != NULL));
+  }
+  int depth = 5, uses = 0;
+  CHECK_STATUS(c, pni_nest(c, "here", &depth, 3), PN_OK);
+  CHECK_INT(depth, 5);
+  CHECK_STATUS(c, pni_nest(c, "here", &depth, 5), PN_OK);
+  CHECK_INT(depth, 6);
+  CHECK_STATUS(c, pni_nest(c, "here", &depth, PNI_NESTING - 1), PN_OK);
+  CHECK_INT(depth, 100);
+  CHECK_STATUS(c, pni_nest(c, "here", &depth, PNI_NESTING), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "here: parts must nest at most 100 levels deep, got 101");
+  CHECK_STATUS(c, pni_use(c, "here", &uses, 9998), PN_OK);
+  CHECK_STATUS(c, pni_use(c, "here", &uses, 0), PN_OK);
+  CHECK_INT(uses, 10000);
+  CHECK_STATUS(c, pni_use(c, "here", &uses, 0), PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "here: parts must be at most 10000, each counted as often as it is used, got 10001");
+}
+
+/* Distribution functions and quantiles at the ends of a support and beyond, with their slopes, in both types. */
+static void check_ends(void) {
+  for (int dtype = PN_FLOAT64; dtype <= PN_FLOAT32; dtype++) {
+    pn_tensor *rate = pn_cast(c, num(2), dtype), *x[6], *g;
+    static const double places[6] = {-INFINITY, -1, 0, 0.75, INFINITY, NAN};
+    pn_dist *d = make1("exponential", NULL, rate);
+    double bound = dtype == PN_FLOAT64 ? 1e-14 : 1e-6;
+    for (int k = 0; k < 6; k++) {
+      double v = places[k], cdf = v <= 0 ? 0 : -expm1(-2 * v);
+      x[k] = pn_param(c, pn_cast(c, num(v), dtype));
+      CHECK_NEAR(item(pn_dist_cdf(c, d, x[k])), k == 5 ? NAN : cdf, bound);
+      CHECK_NEAR(item(pn_dist_log_cdf(c, d, x[k])), k == 5 ? NAN : log(cdf), bound);
+      CHECK_NEAR(item(pn_dist_log_survival(c, d, x[k])), k == 5 ? NAN : v <= 0 ? 0 : -2 * v, bound);
+      if (k == 5) continue;
+      CHECK_STATUS(c, pn_grad(c, pn_dist_cdf(c, d, x[k]), 1, &x[k], 0, &g), PN_OK);
+      CHECK_NEAR(item(g), k == 3 ? 2 * exp(-1.5) : 0, bound);
+      CHECK_STATUS(c, pn_grad(c, pn_dist_log_survival(c, d, x[k]), 1, &x[k], 0, &g), PN_OK);
+      CHECK_NEAR(item(g), k == 3 ? -2 : 0, bound);
+    }
+    static const double p[5] = {-0.01, 0, 0.25, 1, 1.01};
+    for (int k = 0; k < 5; k++) {
+      pn_tensor *q = pn_param(c, pn_cast(c, num(p[k]), dtype)), *y = pn_dist_icdf(c, d, q);
+      CHECK_NEAR(item(y), k == 0 || k == 4 ? NAN : -log1p(-p[k]) / 2, bound);
+      if (k != 1 && k != 2) continue;
+      CHECK_STATUS(c, pn_grad(c, y, 1, &q, 0, &g), PN_OK);
+      CHECK_NEAR(item(g), k == 1 ? 0 : 0.5 / 0.75, bound);
+    }
+    double both[5];
+    pn_tensor *row = pn_cast(c, vec(5, p), dtype); /* side by side: one bad value spoils no other */
+    pn_tensor_copy_out(c, pn_dist_icdf(c, d, row), both, 5);
+    CHECK(isnan(both[0]) && both[1] == 0 && fabs(both[2] - -log1p(-0.25) / 2) < bound && isinf(both[3]) &&
+          isnan(both[4]));
+    pn_dist_unref(d);
+  }
+  CHECK_STATUS(c, pn_context_status(c), PN_OK);
+}
+
 int main(void) {
   check_sets();
   c = pn_context_new(&(pn_context_config){.seed = 1});
@@ -265,6 +539,12 @@ int main(void) {
   check_guard();
   check_draws();
   check_log_gamma();
+  check_parameters();
+  check_batches();
+  check_order();
+  check_views();
+  check_rows();
+  check_ends();
   pn_scope_close(c, mark);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
