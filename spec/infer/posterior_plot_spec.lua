@@ -525,6 +525,11 @@ describe("what a picture shows", function()
     x, height = kernel_curve({ 0.5, 1.5, -1, 0.25, 3, 2.125 }, 200)
     near(x, column(panel.marks[41], 1))
     near(height, column(panel.marks[41], 2))
+    panel = picture(pn.model(function(r) -- all alike: a share that no replication has
+      local rate = r:sample("rate", dist.gamma(2000, 200))
+      r:observe("n", dist.poisson(rate):expand { 12 }, pn.full({ 12 }, 10))
+    end), { kind = "predictive" })
+    near({ 0, 1.1 }, panel.y_range)
     panel = picture(pn.model(function(r) -- whole numbers that are too many for shares of each
       local rate = r:sample("rate", dist.gamma(200, 1))
       r:observe("n", dist.poisson(rate):expand { 3 }, pn.tensor { 100, 200, 160 })
