@@ -62,8 +62,8 @@ end)
 
 describe("a check of gradients", function()
   it("refuses what it cannot check, and leaves parameters as they were after an error", function()
-    local w, f = pn.param(pn.tensor { 1.5, -2 }), nil
-    function f() return w:square() end
+    local w = pn.param(pn.tensor { 1.5, -2 })
+    local function f() return w:square() end
     local function refused(text, ...)
       local ok, message = pcall(pn.check_gradients, ...)
       assert.is_false(ok)
@@ -95,8 +95,8 @@ describe("a check of gradients", function()
       end, { w })
     end, "stop")
     assert.same({ 1.5, -2 }, w:totable())
-    local constant, report = pn.param(pn.ones(1)), nil
-    report = pn.check_gradients(function() return w * 2 + constant * 0 end, { w, constant }, { order = 2 })
+    local constant = pn.param(pn.ones(1))
+    local report = pn.check_gradients(function() return w * 2 + constant * 0 end, { w, constant }, { order = 2 })
     assert.is_true(report.error < 1e-9)
     local w32 = pn.param(pn.tensor({ 1, 2 }, { dtype = "float32" }))
     pn.check_gradients(function() return w32:square() end, { w32 }, { step = 1e-2, tolerance = 1e-2 })

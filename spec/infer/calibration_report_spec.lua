@@ -311,8 +311,8 @@ describe("predictions against what was observed", function()
       for k, level in ipairs(levels or { 0.5, 0.8, 0.9, 0.95 }) do
         local within, width = 0, 0
         for i, v in ipairs(y:reshape({ -1 }):totable()) do
-          local column = draws:reshape({ 13, -1 }):select(2, i):totable()
-          local low, high = quantile(column, (1 - level) / 2), quantile(column, (1 + level) / 2)
+          local seen = draws:reshape({ 13, -1 }):select(2, i):totable()
+          local low, high = quantile(seen, (1 - level) / 2), quantile(seen, (1 + level) / 2)
           within, width = within + (v >= low and v <= high and 1 or 0) / 60, width + (high - low) / 60
         end
         helper.near(c[k].coverage, within)

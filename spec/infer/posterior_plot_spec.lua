@@ -234,15 +234,15 @@ local function kernel_curve(list, points, bounded)
   if width == 0 then width = 1e-3 end
   local first, last = s[1], math.max(s[n], s[1] + width)
   if not bounded then first, last = first - 2.5 * width, last + 2.5 * width end
-  local x, y = {}, {}
+  local x, heights = {}, {}
   for k = 1, points do
-    x[k], y[k] = first + (last - first) * (k - 1) / (points - 1), 0
+    x[k], heights[k] = first + (last - first) * (k - 1) / (points - 1), 0
     for _, at in ipairs(bounded and { x[k], 2 * s[1] - x[k], 2 * s[n] - x[k] } or { x[k] }) do
-      for _, v in ipairs(s) do y[k] = y[k] + math.exp(-((at - v) / width) ^ 2 / 2) end
+      for _, v in ipairs(s) do heights[k] = heights[k] + math.exp(-((at - v) / width) ^ 2 / 2) end
     end
-    y[k] = y[k] / (n * width * math.sqrt(2 * math.pi))
+    heights[k] = heights[k] / (n * width * math.sqrt(2 * math.pi))
   end
-  return x, y
+  return x, heights
 end
 
 local NUMBERS <const> = { 0.5, -1.25, 3.1, 0.7, 0.9, 2.2, -0.4, 1.3, 6.5, 0.1 }
@@ -251,10 +251,10 @@ describe("a curve of a density", function()
   it("is the sum of its kernels, of Silverman's width, reflected where it is bounded", function()
     for _, list in ipairs { NUMBERS, { 0.5, 2 }, { 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 4.5 }, { 2.5, 2.5, 2.5 } } do
       for _, bounded in ipairs { false, true } do
-        local x, y = posterior_plot.density(pn.tensor(list), 40, bounded)
+        local x, heights = posterior_plot.density(pn.tensor(list), 40, bounded)
         local want_x, want_y = kernel_curve(list, 40, bounded)
         near(want_x, x:totable(), "places")
-        near(want_y, y:totable(), "heights")
+        near(want_y, heights:totable(), "heights")
       end
     end
   end)
@@ -306,11 +306,11 @@ describe("what a picture shows", function()
   it("of many chains: labels up to eight, six colours by turns", function()
     for chains = 1, 9, 4 do
       chains = chains == 5 and 8 or chains
-      local labels, colours, seen = {}, nil, {}
+      local labels, seen = {}, {}
       for c = 1, chains do labels[c] = chains == 8 and "chain " .. c end
       local panel = drawn({ a = pn.tensor(NUMBERS):unsqueeze(1):broadcast_to { chains, 10 } })[1]
       assert.same(labels, each(panel, "label"))
-      colours = each(panel, "colour")
+      local colours = each(panel, "colour")
       for c = 1, math.min(6, chains) do
         assert.matches("^#%x+$", colours[c])
         assert.is_nil(seen[colours[c]])
@@ -348,16 +348,16 @@ describe("what a picture shows", function()
     local list = two:reshape({ -1 }):totable()
     local panels, figure = drawn({ a = two, n = (two * 2):floor() }, { kind = "marginal" })
     assert.equal("below", figure.legend)
-    local x, y = kernel_curve(list, 240, true)
+    local x, curve = kernel_curve(list, 240, true)
     near(x, column(panels[1].marks[2], 1))
-    near(y, column(panels[1].marks[2], 2))
+    near(curve, column(panels[1].marks[2], 2))
     table.sort(list)
     local inside, heights, mean, top = {}, {}, 0, 0
     for k, at in ipairs(x) do
       if at >= quantile(list, 0.05) and at <= quantile(list, 0.95) then
-        inside[#inside + 1], heights[#heights + 1] = at, y[k]
+        inside[#inside + 1], heights[#heights + 1] = at, curve[k]
       end
-      top = math.max(top, y[k])
+      top = math.max(top, curve[k])
     end
     for _, v in ipairs(list) do mean = mean + v / 20 end
     near(inside, column(panels[1].marks[1], 1))
@@ -391,7 +391,7 @@ describe("what a picture shows", function()
     near({ 2, 1 }, column(panel.marks[5], 2))
     assert.equal(640, figure.size[1])
     assert.equal(220, figure.size[2])
-    _, figure = drawn({ a = draws:unsqueeze(3):broadcast_to { 1, 101, 8 } }, { kind = "forest" })
+    figure = select(2, drawn({ a = draws:unsqueeze(3):broadcast_to { 1, 101, 8 } }, { kind = "forest" }))
     assert.equal(90 + 24 * 8, figure.size[2])
   end)
 
@@ -525,6 +525,11 @@ describe("what a picture shows", function()
     x, height = kernel_curve({ 0.5, 1.5, -1, 0.25, 3, 2.125 }, 200)
     near(x, column(panel.marks[41], 1))
     near(height, column(panel.marks[41], 2))
+    panel = picture(pn.model(function(r) -- all alike: a share that no replication has
+      local rate = r:sample("rate", dist.gamma(2000, 200))
+      r:observe("n", dist.poisson(rate):expand { 12 }, pn.full({ 12 }, 10))
+    end), { kind = "predictive" })
+    near({ 0, 1.1 }, panel.y_range)
     panel = picture(pn.model(function(r) -- whole numbers that are too many for shares of each
       local rate = r:sample("rate", dist.gamma(200, 1))
       r:observe("n", dist.poisson(rate):expand { 3 }, pn.tensor { 100, 200, 160 })

@@ -74,7 +74,6 @@ describe("a target", function()
     end
     near(t:log_density(z, false, true):item(), (by_hand(true)), 1e-10)
     -- the stretch of each bijector by differences: of s and c by themselves, of p two of its three numbers
-    local log_det = 0
     local function values_at(shift, k)
       local unit = pn.arange(7):eq(k):to "float64" * shift
       return t:constrain(z + unit)
@@ -84,7 +83,7 @@ describe("a target", function()
       local up, down = values_at(h, k)[name], values_at(-h, k)[name]
       return ((up - down):reshape { -1 }[i] / (2 * h)):item()
     end
-    log_det = math.log(slope("s", 1, 2)) + math.log(slope("c", 1, 5)) + math.log(slope("c", 2, 6))
+    local log_det = math.log(slope("s", 1, 2)) + math.log(slope("c", 1, 5)) + math.log(slope("c", 2, 6))
       + math.log(math.abs(slope("p", 1, 3) * slope("p", 2, 4) - slope("p", 1, 4) * slope("p", 2, 3)))
     near(t:log_density(z, true, true):item() - t:log_density(z, false, true):item(), log_det, 1e-6)
     local prior, likelihood = t:log_parts(z)

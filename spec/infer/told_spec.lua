@@ -254,9 +254,9 @@ describe("a posterior of draws that are given", function()
     local shift = pn.tensor { { 0 }, { 1 } }
     local p = read { a = noise(2, 300) + shift * 2, c = noise(2, 300),
       b = pn.stack({ noise(2, 300) + shift, noise(2, 300) + shift * 5 }, 3) }
-    local rows, worst = p:summary(), nil
-    assert.same({ "a", "b[1]", "b[2]", "c" }, { rows[1].name, rows[2].name, rows[3].name, rows[4].name })
-    for _, row in ipairs(rows) do worst = (not worst or row.r_hat > worst.r_hat) and row or worst end
+    local lines, worst = p:summary(), nil
+    assert.same({ "a", "b[1]", "b[2]", "c" }, { lines[1].name, lines[2].name, lines[3].name, lines[4].name })
+    for _, row in ipairs(lines) do worst = (not worst or row.r_hat > worst.r_hat) and row or worst end
     assert.equal("b[2]", worst.name)
     local told = table.concat(p.warnings, "\n")
     assert.matches(("R%%-hat of 'b%%[2%%]' is %.3f, above 1.01"):format(worst.r_hat), told)
@@ -287,10 +287,10 @@ describe("a posterior of draws that are given", function()
       pn.ones { 2, 200, 1 } }, 3)
     local p = read({ x = x }, { warmup = 50, seconds = 1.25 })
     local text = unfilled(p)
-    local rows = p:summary()
+    local lines = p:summary()
     local halves = 0
     for k = 1, 2 do
-      local row, want, got = rows[k], { rows[k].name }, {}
+      local row, want, got = lines[k], { lines[k].name }, {}
       for _, column in ipairs { "mean", "sd", "q05", "median", "q95" } do
         want[#want + 1] = (math.abs(row[column]) >= 1e5 and "%.3g" or "%.4g"):format(row[column])
       end
@@ -305,7 +305,7 @@ describe("a posterior of draws that are given", function()
     assert.matches("^ +mean +sd +q05 +median +q95 r_hat ess_bulk ess_tail +mcse\n", text)
     assert.matches("\n400 draws of 2 chains after 50 of warm%-up in 1.2 s\n", text .. "\n")
     local widths = {}
-    for row in tostring(rows):gmatch "[^\n]+" do widths[#row] = true end
+    for row in tostring(lines):gmatch "[^\n]+" do widths[#row] = true end
     assert.is_nil(next(widths, next(widths))) -- all lines end together
     assert.matches("\n400 draws of 2 chains\n", unfilled(read { x = x }) .. "\n")
     for length = 3, 4 do
