@@ -22,6 +22,41 @@ describe("words that all options share", function()
     assert.equal(3, options.check("f", { mask = 3 }, { mask = 1 }).mask)
   end)
 
+  it("are told by every old name, and only where the new one is taken", function()
+    local words = require "penumbra.words"
+    for old, list in pairs(words.called) do
+      for k, now in ipairs(list) do
+        local taken = { other = 1 }
+        for i = k, #list do taken[list[i]] = 1 end -- the first of these is said
+        refused(("f: %s is called %s"):format(old, now), { [old] = 1 }, taken)
+        assert.equal(now, words.now(old, { [now] = false }))
+      end
+      refused(("f: unknown option '%s'"):format(old), { [old] = 1 }, { zzzzzzzzz = 1 })
+    end
+    for name, inner in pairs(words.within) do
+      refused(("f: %s is an option of its optimiser: optimiser = %s"):format(name, inner[2]), { [name] = 1 },
+        { optimiser = options.any(1) })
+    end
+  end)
+
+  it("are numbers from 0 on where none can be below, whatever their default is", function()
+    for name in ([[rtol atol lr posterior_lr threshold radius opacity width size target_accept inflation limit
+      least_accept scale_floor]]):gmatch "%S+" do
+      for _, rule in ipairs { 0.5, options.required "number", options.optional(), options.any(1) } do
+        refused(("f: %s must be a number from 0 on, got -0.001"):format(name), { [name] = -0.001 }, { [name] = rule })
+        assert.equal(0, options.check("f", { [name] = 0 }, { [name] = rule })[name])
+      end
+      refused(("f: %s must be a number from 0 on, got "):format(name), { [name] = 0 / 0 }, { [name] = options.any(1) })
+      assert.same({ -1 }, options.check("f", { [name] = { -1 } }, { [name] = options.any(1) })[name])
+    end
+    refused("f: max_evaluations must be a whole number from 1 on, got 0", { max_evaluations = 0 },
+      { max_evaluations = 3 })
+    refused("f: on_epoch must be a function, got 3", { on_epoch = 3 }, { on_epoch = options.any(false) })
+    assert.is_false(options.check("f", { draws = false }, { draws = options.any(1) }).draws) -- none
+    refused("f: draws must be a whole number from 1 on, got false", { draws = false }, { draws = options.optional() })
+    refused("f: lr must be a number, got nan", { lr = 0 / 0 }, { lr = 1 })
+  end)
+
   it("mean the same wherever they are taken", function()
     for _, rule in ipairs { 100, options.required "number", options.optional(), options.any(1) } do
       refused("f: draws must be a whole number from 1 on, got 0", { draws = 0 }, { draws = rule })
@@ -106,6 +141,54 @@ describe("options.check", function()
     local rules = {scale = options.any(1)}
     assert.equal(1, options.check("f", {}, rules).scale)
     assert.same({2}, options.check("f", {scale = {2}}, rules).scale)
+  end)
+end)
+
+describe("an argument", function()
+  local pn = require "penumbra"
+  local refuses = require("spec.helper").refuses
+  local argument = options.argument
+
+  it("is told by its kind, a text by its first letters", function()
+    for _, case in ipairs { { pn.nn.relu(), "a layer" }, { pn.dist.normal(0, 1), "a distribution" },
+      { pn.generator(1), "a generator" }, { {}, "a table" }, { print, "a function" }, { true, "true" }, { 2.5, "2.5" },
+      { ("x"):rep(40), "'" .. ("x"):rep(40) .. "'" }, { ("x"):rep(41), "'" .. ("x"):rep(37) .. "...'" } } do
+      refuses("f: x must be a tensor, got " .. case[2], argument, "f", "x", case[1], "tensor")
+    end
+    refuses("f: x must be a tensor, got nil", argument, "f", "x", nil, "tensor")
+    for kind, text in pairs { ["function"] = "a function", table = "a table", number = "a number", string = "a string",
+      boolean = "true or false", generator = "a pn.generator", layer = "a layer" } do
+      refuses("f: x must be " .. text .. ", got a tensor", argument, "f", "x", pn.ones { 1 }, kind)
+    end
+    local layer = pn.nn.relu()
+    assert.equal(layer, argument("f", "x", layer, "function")) -- what can be called is one
+    assert.equal(3, argument("f", "x", 3, "number"))
+    refuses("f: x must be a whole number from 2 on, got 1", options.whole, "f", "x", 1, 2)
+    refuses("f: x must be a whole number from 2 on, got '3'", options.whole, "f", "x", "3", 2)
+    assert.equal("integer", math.type(options.whole("f", "x", 2.0, 2)))
+  end)
+
+  it("is numbers, an axis, an object with methods, a shape as text", function()
+    assert.same({ 1, 2 }, options.numbers("f", "x", { 1, 2 }):totable())
+    assert.equal(3, options.numbers("f", "x", 3))
+    refuses("f: x must be a tensor, a number or a list of numbers, got 'a'", options.numbers, "f", "x", "a")
+    refuses("f: x must be a tensor or a list of numbers, got 3", options.numbers, "f", "x", 3, "tensor")
+    local t = pn.ones { 2, 3, 4 }
+    for axis, want in pairs { [1] = 1, [3] = 3, [-1] = 3, [-3] = 1 } do
+      assert.equal(want, options.axis("f", t, axis))
+    end
+    assert.same({ 2, 3 }, { options.axis("f", t, nil, 2), options.axis("f", t, 3.0, 2) })
+    for _, bad in ipairs { 0, 4, -4, 1.5 } do
+      refuses("f: axis must lie in 1 to 3 (or -1 backwards), got " .. bad, options.axis, "f", t, bad)
+    end
+    refuses("f: axis must lie in 1 to 3 (or -1 backwards), got nil", options.axis, "f", t)
+    local object = { step = print, state = print }
+    assert.equal(object, options.object("f", "x", object, "an optimiser", "step", "state"))
+    refuses("f: x must be an optimiser, got a table", options.object, "f", "x", object, "an optimiser", "step", "go")
+    refuses("f: x must be an optimiser, got 3", options.object, "f", "x", 3, "an optimiser", "step")
+    assert.same({ "[2, 3, 4]", "[5]" }, { options.shape_text(t), options.shape_text { 5 } })
+    assert.same({ a = 2, b = 1, c = 3 }, options.merged({ a = 1, b = 1 }, { a = 2, c = 3 }))
+    assert.same({ "a", "b", "c" }, options.sorted_keys { c = 1, a = 2, b = 3 })
   end)
 end)
 

@@ -310,15 +310,15 @@ describe("the prompt", function()
 
   it("takes lines until they end, and keeps each statement whole, with those that were dropped", function()
     local seen = run({ "x = 1", "for i = 1, 2 do", "  f()", false, "x\r\n", "error 'boo'", "", "y =", "2" }, {
-      environment = { XDG_STATE_HOME = "/state", HOME = "/home" } })
+      environment = { XDG_STATE_HOME = "/state", HOME = "/me" } })
     assert.same({ "> ", "> ", ">> ", ">> ", "> ", "> ", "> ", "> ", ">> ", "> " }, seen.prompts)
     assert.same({ "x = 1", "for i = 1, 2 do\n  f()", "x", "error 'boo'", "y =\n2" }, seen.history)
     assert.same({ "1\n", "stdin:1: boo\n", true, 79 }, { seen.out, seen.err, seen.whole, seen.width })
     assert.equal("/state/penumbra/history", seen.loaded)
     assert.equal(5, #seen.saved)
     for _, path in ipairs(seen.saved) do assert.equal("/state/penumbra/history", path) end
-    for _, case in ipairs { { { XDG_STATE_HOME = "", HOME = "/home" }, "/home/.local/state/penumbra/history" },
-      { { HOME = "/home" }, "/home/.local/state/penumbra/history" }, { { HOME = "" } }, { {} } } do
+    for _, case in ipairs { { { XDG_STATE_HOME = "", HOME = "/me" }, "/me/.local/state/penumbra/history" },
+      { { HOME = "/me" }, "/me/.local/state/penumbra/history" }, { { HOME = "" } }, { {} } } do
       seen = run({ "1" }, { environment = case[1] })
       assert.same({ case[2] or false, { case[2] }, { "1" } }, { seen.loaded or false, seen.saved, seen.history })
     end
@@ -338,8 +338,8 @@ describe("the prompt", function()
   end)
 
   it("greets where it is seen, tells what a script left, and is as wide as the terminal", function()
-    local banner = ("Penumbra %s, %s, %s\nhelp() shows the way, ?name explains a name, Ctrl-D ends\n"):format(
-      core.version, _VERSION, (core.blas()))
+    local banner = "Penumbra %s, %s, %s\nhelp() shows the way, ?name explains a name, Ctrl-D ends\n"
+    banner = banner:format(core.version, _VERSION, (core.blas()))
     local terminals = { stdin = 80, stdout = 100 }
     local seen = run({ "a + b\n", "pn.version\r\n" }, { editor = false, terminals = terminals, locals = { b = 2, a = 1,
       print = 3 } })
@@ -347,19 +347,16 @@ describe("the prompt", function()
     assert.equal(99, seen.width)
     assert.equal(banner .. "7\n", run({ "7" }, { terminals = terminals }).out) -- an editor ends its own line
     assert.equal("3\n", run({ "a" }, { locals = { a = 3 } }).out)
-    assert.equal("", run({ "a = 7" }, { editor = false, locals = {} }).out)
   end)
 
   it("has errors in red, their first line, on a terminal that has colours", function()
     local red = "\27[31mstdin:1: boo\27[0m\n"
-    for want, o in pairs { [red] = { terminals = { stderr = 80 } }, ["stdin:1: boo\n"] = {} } do
-      assert.equal(want, run({ "error 'boo'" }, o).err)
-    end
+    assert.equal("stdin:1: boo\n", run({ "error 'boo'" }, {}).err)
+    assert.equal(red, run({ "error 'boo'" }, { terminals = { stderr = 80 }, environment = { TERM = "xterm" } }).err)
     for name, value in pairs { NO_COLOR = "1", TERM = "dumb" } do
       assert.equal("stdin:1: boo\n", run({ "error 'boo'" }, { terminals = { stderr = 80 }, environment = {
         [name] = value } }).err)
     end
-    assert.equal(red, run({ "error 'boo'" }, { terminals = { stderr = 80 }, environment = { TERM = "xterm" } }).err)
     assert.matches("^\27%[31mstdin:1: deep\27%[0m\n  stdin:1: in function 'f'\n",
       run({ "function f() error 'deep' end", "local r = f()" }, { terminals = { stderr = 80 } }).err)
   end)
@@ -371,6 +368,25 @@ describe("the prompt", function()
       return calls == 1 or calls == 2
     end } })
     assert.same({ "2\n3\n", "interrupted\ninterrupted\n", 4 }, { seen.out, seen.err, calls })
+  end)
+
+  it("is run by -l of Lua's own, which then ends", function()
+    local module, meta, exit, ended = package.loaded["penumbra.shell"], getmetatable(_G), os.exit, 0
+    local given = { arg = rawget(_G, "arg"), pn = rawget(_G, "pn"), help = rawget(_G, "help"), example = _G.example }
+    core.terminal = function() end
+    rawset(os, "exit", function(...) ended = ended + (select("#", ...) == 2 and 1 or 9) end)
+    rawset(io, "read", function() return nil end)
+    for _, args in ipairs { { "-lpenumbra.shell" }, { "-i", "-l", "penumbra.shell" }, { "-l", "x" }, {},
+      { "penumbra.shell" }, "-lpenumbra.shell" } do
+      rawset(_G, "arg", args)
+      package.loaded["penumbra.shell"] = nil
+      require "penumbra.shell"
+    end
+    setmetatable(_G, meta)
+    rawset(os, "exit", exit)
+    for _, name in ipairs { "arg", "pn", "help", "example" } do rawset(_G, name, given[name]) end
+    package.loaded["penumbra.shell"] = module
+    assert.equal(2, ended) -- of the first two alone
   end)
 
   it("completes by the lines above, and lets long runs show how far they are where both are seen", function()
