@@ -1,7 +1,7 @@
 /*
-** pareto_test.c: Pareto smoothed weights by the formulas of Zhang & Stephens (2009) and of Vehtari et al. (2024), written
-** once more: the fit at few and many excesses, quantiles, the length of the tail, and columns of weights in any order
-** with ties, with weights of 0 and with relative efficiencies.
+** pareto_test.c: Pareto smoothed weights by the formulas of Zhang & Stephens (2009) and of Vehtari et al. (2024),
+** written once more: the fit at few and many excesses, quantiles, the length of the tail, and columns of weights in any
+** order with ties, with weights of 0 and with relative efficiencies.
 */
 #include <float.h>
 #include <math.h>
