@@ -401,7 +401,7 @@ static void windows(int kind, bool scores, bool single) {
     if (k == 5) finite = false, a[WIDE - 1] = NAN;
     if (k == 40) finite = false, x[0] = INFINITY;
     if (k == 60) finite = false, x[0] = 1e200; /* too far to be drawn in */
-    if (!scores && !finite) continue; /* they are not looked at */
+    if (!scores && !finite) continue;          /* they are not looked at */
     pni_window_add(&w, x, a);
     if (finite) {
       list *judge = fore.count >= 10 ? &fore : &back;

@@ -530,6 +530,38 @@ static void check_ends(void) {
   CHECK_STATUS(c, pn_context_status(c), PN_OK);
 }
 
+/* What is not given is the row's number for it, of the type of what is given, else float64. */
+static void check_defaults(void) {
+  int made = 0;
+  for (int i = 0; i < pni_dist_count(); i++) {
+    const pni_distribution *kind = pni_dist_at(i);
+    pn_tensor *full[PNI_DIST_PARAMS];
+    const char *names[PNI_DIST_PARAMS];
+    int n = 0;
+    bool plain = !*kind->event;
+    for (; n < PNI_DIST_PARAMS && kind->param[n].name; n++) {
+      plain = plain && kind->param[n].optional && !*kind->param[n].axes;
+      names[n] = kind->param[n].name;
+      full[n] = num(kind->param[n].absent);
+    }
+    if (!plain || n == 0) continue;
+    pn_dist *given = pn_dist_new(c, kind->name, n, names, full), *absent = pn_dist_new(c, kind->name, 0, NULL, NULL);
+    CHECK(given && absent);
+    for (int k = 0; k < n && absent; k++) {
+      CHECK_NEAR(item(pn_dist_param(c, absent, names[k])), kind->param[k].absent, 0);
+      pn_tensor *one = pn_scalar(c, PN_FLOAT32, kind->param[k].absent);
+      pn_dist *single = pn_dist_new(c, kind->name, 1, &names[k], &one);
+      for (int j = 0; j < n; j++) CHECK_INT(pn_tensor_dtype(pn_dist_param(c, single, names[j])), PN_FLOAT32);
+      pn_dist_unref(single);
+    }
+    CHECK_NEAR(item(pn_dist_log_prob(c, absent, num(0.3))), item(pn_dist_log_prob(c, given, num(0.3))), 0);
+    pn_dist_unref(given);
+    pn_dist_unref(absent);
+    made++;
+  }
+  CHECK(made >= 5);
+}
+
 int main(void) {
   check_sets();
   c = pn_context_new(&(pn_context_config){.seed = 1});
@@ -540,6 +572,7 @@ int main(void) {
   check_draws();
   check_log_gamma();
   check_parameters();
+  check_defaults();
   check_batches();
   check_order();
   check_views();
