@@ -452,6 +452,10 @@ describe("quantiles of mixtures", function()
     end
     local apart = dist.mixture({ 0.5, 0.5 }, { dist.uniform(0, 1), dist.uniform(5, 6) })
     assert.same({ 0, 6 }, apart:icdf(pn.tensor { 0, 1 }):totable())
+    for k, weights in ipairs { { 1, 0 }, { 0, 1 } } do -- a part that is never drawn is not asked
+      local parts, p = { dist.normal(0, 1), dist.normal(-50, 0.1) }, pn.tensor { 0.01, 0.5, 0.9 }
+      close(dist.mixture(weights, parts):icdf(p), parts[k]:icdf(p), 1e-12, "one of two")
+    end
     local between = apart:icdf(0.5):item()
     assert(between >= 1 and between <= 5)
   end)
