@@ -573,7 +573,7 @@ static void check_continuous_bernoulli(void) {
     CHECK(fabs(item(pn_dist_entropy(c, d)) - (log(2 * sinh(s / 2) / s) - s * excess)) < 1e-14);
     pn_dist_unref(d);
   }
-  /* the mean's fifth derivative: sum B_2k / (2k)! (2k - 1) ... (2k - 5) l^(2k - 6), in which more of the series weighs */
+  /* the mean's fifth derivative: sum B_2k / (2k)! (2k - 1) ... (2k - 5) l^(2k - 6) */
   static const double b[] = {1.0 / 30240,       -1.0 / 1209600,
                              1.0 / 47900160,    -691.0 / 1307674368000.0,
                              1 / 74724249600.0, -3617.0 / 10670622842880000.0};
