@@ -134,4 +134,25 @@ describe("groups", function()
       end
     end
   end)
+
+  it("of a loop's turn read what the turn before left, in no more steps than what was there before", function()
+    local turns <const> = 60
+    for _, width in ipairs { 7, 700, 5000 } do
+      local x = pn.randn { turns, width }
+      local function steps(before)
+        local plan = check(function(t)
+          local h, states, more = t:select(1, 1), {}, {}
+          for k = 1, turns do
+            local other = before and h or t:select(1, k)
+            h = (h * 0.5 + t:select(1, k)):tanh()
+            states[k], more[k] = h, (other * 1.5 + 1):sin()
+          end
+          return pn.stack(states, 1), pn.stack(more, 1)
+        end, x)
+        assert.equal(1, plan.loops)
+        return plan.steps
+      end
+      assert.equal(steps(false), steps(true), width)
+    end
+  end)
 end)

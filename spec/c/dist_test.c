@@ -562,6 +562,65 @@ static void check_defaults(void) {
   CHECK(made >= 5);
 }
 
+/* mean - 1/2 = coth(l/2) / 2 - 1/l, and the entropy log(2 sinh(l/2) / l) - l (mean - 1/2), on both sides of where the
+ * series begins. */
+static void check_continuous_bernoulli(void) {
+  static const double l[] = {0.05, 0.12, 0.17, 0.19, 0.1999, 0.21, 0.4};
+  for (int i = 0; i < 14; i++) {
+    double s = i % 2 ? -l[i / 2] : l[i / 2], excess = 0.5 / tanh(s / 2) - 1 / s;
+    pn_dist *d = make1("continuous_bernoulli", "logits", num(s));
+    CHECK_NEAR(item(pn_dist_mean(c, d)), 0.5 + excess, 1e-14);
+    CHECK(fabs(item(pn_dist_entropy(c, d)) - (log(2 * sinh(s / 2) / s) - s * excess)) < 1e-14);
+    pn_dist_unref(d);
+  }
+  /* the mean's fifth derivative: sum B_2k / (2k)! (2k - 1) ... (2k - 5) l^(2k - 6) */
+  static const double b[] = {1.0 / 30240,       -1.0 / 1209600,
+                             1.0 / 47900160,    -691.0 / 1307674368000.0,
+                             1 / 74724249600.0, -3617.0 / 10670622842880000.0};
+  for (int i = 0; i < 2; i++) {
+    double s = i ? -0.06 : 0.06, want = 0;
+    for (int k = 0; k < 6; k++) {
+      double term = b[k] * pow(s, 2 * k);
+      for (int m = 0; m < 5; m++) term *= 2 * k + 5 - m;
+      want += term;
+    }
+    pn_tensor *logit = pn_param(c, num(s));
+    pn_dist *d = make1("continuous_bernoulli", "logits", logit);
+    pn_tensor *y = pn_dist_mean(c, d);
+    for (int m = 0; m < 5; m++) CHECK_STATUS(c, pn_grad(c, y, 1, &logit, 1, &y), PN_OK);
+    CHECK(fabs(item(y) - want) < 1e-15);
+    pn_dist_unref(d);
+  }
+}
+
+/* exp(loc + z) and exp(z) + loc, with a loc of three: whichever part of a chain has the batch, the law has it. */
+static void check_chain(void) {
+  static const double loc[] = {-0.5, 0.25, 2};
+  for (int last = 0; last < 2; last++) {
+    pn_dist *base = make2("normal", num(0), num(1));
+    pn_bijector *shift =
+        pn_bijector_new(c, "affine", 2, (const char *[]){"loc", "scale"}, (pn_tensor *[]){vec(3, loc), num(1)});
+    pn_bijector *power = pn_bijector_new(c, "exp", 0, NULL, NULL);
+    pn_bijector *parts[] = {last ? power : shift, last ? shift : power},
+                *map = pn_bijector_compose(c, "chain", 2, parts);
+    pn_dist *d = pn_dist_transformed(c, base, map);
+    int ndim = 0;
+    const int64_t *shape = d ? pn_dist_batch_shape(d, &ndim) : NULL;
+    CHECK(shape && ndim == 1 && shape[0] == 3);
+    pn_tensor *p = pn_dist_log_prob(c, d, num(3)), *x = pn_dist_sample(c, d, NULL, 0, NULL);
+    CHECK_INT(x ? pn_tensor_numel(x) : 0, 3);
+    for (int i = 0; i < 3; i++) {
+      double rest = last ? 3 - loc[i] : 3, z = last ? log(rest) : log(3) - loc[i];
+      CHECK_NEAR(at(p, i), -z * z / 2 - 0.91893853320467274178 - log(rest), 1e-13);
+    }
+    pn_dist_unref(d);
+    pn_bijector_unref(map);
+    pn_bijector_unref(power);
+    pn_bijector_unref(shift);
+    pn_dist_unref(base);
+  }
+}
+
 int main(void) {
   check_sets();
   c = pn_context_new(&(pn_context_config){.seed = 1});
@@ -578,6 +637,8 @@ int main(void) {
   check_views();
   check_rows();
   check_ends();
+  check_continuous_bernoulli();
+  check_chain();
   pn_scope_close(c, mark);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);

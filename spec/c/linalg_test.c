@@ -3,6 +3,7 @@
 ** paths of small matrices, on strided, broadcast and empty batches, and where no factorisation exists.
 */
 #include "../../src/autodiff/op/op.h"
+#include "../../src/tensor/lapack/effort.h"
 #include "../../src/tensor/lapack/linalg.h"
 #include "../golden/linalg/linalg_golden.h"
 #include "alloc_sweep.h"
@@ -370,6 +371,25 @@ static void million(void) {
   }
 }
 
+/* With 100 seconds left, at a pace that is known: what takes 50 may begin, what takes 200 is refused; without a limit,
+ * and of few operations, nothing is. */
+static void effort(void) {
+  C *c = pn_context_new(NULL);
+  c->pace[0] = 1e-6;
+  c->pace[1] = 4e-6;
+  CHECK(pni_check_effort(c, "try", PN_FLOAT64, 700, 300, 2e9) == PN_OK);
+  pn_context_set_deadline(c, 100);
+  CHECK(pni_check_effort(c, "try", PN_FLOAT64, 700, 300, 1e8) == PN_OK);
+  c->pace[0] = 50 / 1e9;
+  c->pace[1] = 200 / 1e9;
+  CHECK(pni_check_effort(c, "try", PN_FLOAT64, 700, 300, 1e9) == PN_OK);
+  CHECK(pni_check_effort(c, "try", PN_FLOAT64, 700, 300, 4e9) == PN_CANCELLED);
+  CHECK_FAIL(c, PN_CANCELLED, "try of a matrix of 700 by 300 takes about 2e+02 seconds, and 1e+02 are left");
+  CHECK(pni_check_effort(c, "try", PN_FLOAT32, 700, 300, 1e9) == PN_CANCELLED);
+  CHECK_FAIL(c, PN_CANCELLED, "takes about 2e+02 seconds");
+  pn_context_close(c);
+}
+
 int main(void) {
   C *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = 2});
   goldens_s(c);
@@ -404,5 +424,6 @@ int main(void) {
   sweep("larger systems", factor_and_solve, &orders[2]);
   sweep("systems", factor_and_solve, &orders[3]);
   million();
+  effort();
   CHECK_DONE();
 }

@@ -439,6 +439,30 @@ static void dense_by_loops(int n, int draws) {
   rig_close(&r);
 }
 
+/* Stan's dense M^-1 of k draws: k / (k + 5) of their covariance, and 5 / (k + 5) of a thousandth of their variances. */
+static void dense_of_stan(int n, int draws) {
+  enum { N = 6, DRAWS = 40 };
+  double x[DRAWS][N], a[N], mean[N] = {0}, inverse[N * N];
+  law by = make_law(n, 0.1, 3, 20);
+  rig r;
+  rig_open(&r, n, PN_METRIC_DENSE, PN_ESTIMATOR_STAN, draws);
+  for (int k = 0; k < draws; k++) {
+    draw(&by, x[k], a);
+    for (int i = 0; i < n; i++) mean[i] += x[k][i] / draws;
+    pni_window_add(&r.w, x[k], a);
+  }
+  estimate(&r);
+  pni_metric_matrix(&r.m, inverse);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) {
+      double sum = 0, unit = sqrt(inverse[i * n + i] * inverse[j * n + j]);
+      for (int k = 0; k < draws; k++) sum += (x[k][i] - mean[i]) * (x[k][j] - mean[j]) / (draws - 1);
+      double want = (draws + (i == j ? 5e-3 : 0)) / (draws + 5) * sum;
+      CHECK(fabs(inverse[i * n + j] - want) < 1e-12 * unit);
+    }
+  rig_close(&r);
+}
+
 /* ---- whole samplers ---- */
 
 static pn_status host(void *data, const double *z, double *log_density, double *gradient) {
@@ -529,6 +553,9 @@ int main(void) {
   for (int n = 1; n <= 6; n++)
     for (int draws = n > 2 ? n - 1 : 2; draws <= n + 4; draws++) dense_by_loops(n, draws);
   dense_by_loops(5, 40);
+  dense_of_stan(1, 9);
+  dense_of_stan(3, 12);
+  dense_of_stan(6, 40);
   static const int sizes[][2] = {{1, 30}, {2, 12}, {6, 60}, {6, 300}, {40, 24}, {20, 30}, {21, 30}, {19, 30}, {18, 30}};
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     for (int which = 0; which < 2; which++)

@@ -336,8 +336,31 @@ static void misuse(void) {
   pn_context_close(c);
 }
 
+/* A step that would leave a hundredth of itself or less goes on to the end, and one that would leave more does not. */
+static void goes_on(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c);
+  pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(2), 2), *k = pn_scalar(c, PN_FLOAT64, 1);
+  for (int way = 0; way <= IMPLICIT; way += IMPLICIT)
+    for (int back = 0; back < 2; back++) {
+      pn_ode_config config = config_of(p, way);
+      config.rtol = config.atol = 1e6;
+      config.first_step = config.max_step = 1;
+      config.max_steps = 1;
+      double most = 1.01, more = nextafter(most, 2);
+      CHECK(pn_odeint(c, p.f, NULL, &config, y0, pn_linspace(c, PN_FLOAT64, back * most, !back * most, 2), 1, &k));
+      REFUSED(PN_DOMAIN,
+              pn_odeint(c, p.f, NULL, &config, y0, pn_linspace(c, PN_FLOAT64, back * more, !back * more, 2), 1, &k));
+    }
+  forget(p);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+}
+
 int main(void) {
   misuse();
+  goes_on();
   agree();
   memory();
   for (int way = 0; way < WAYS; way++) deadline(way);

@@ -510,10 +510,45 @@ static void tells(pn_context *c, pn_dtype dtype, const char *gradient, double th
   pn_smc_free(m);
 }
 
+/* Two particles, of which the first has the weight 1 - u, u the first position's number, and both the weight 2: the
+ * position 1 - u stands where the second begins, and is its own. One ulp more, and it is the first one's. */
+static void at_a_border(void) {
+  const pni_resampler *scheme = pni_resampler_find("stratified");
+  int borders = 0;
+  for (uint64_t key = 1; key <= 64; key++) {
+    pni_philox at = {pni_seed_key(key), 0};
+    double u[2], scratch[8];
+    int64_t out[2];
+    pni_fill_uniform_f64(at.key, at.position, 0, 2, u);
+    double w[2] = {1 - u[0], 1 + u[0]};
+    if (w[1] - 1 != u[0]) continue; /* rounded */
+    CHECK(scheme->scratch(2) <= 8);
+    CHECK(pni_resampler_run(scheme, &(pni_resampling){NULL, w, 2, 2, at, scratch, out}) && out[0] == 1 && out[1] == 1);
+    w[0] = nextafter(w[0], 1);
+    CHECK(pni_resampler_run(scheme, &(pni_resampling){NULL, w, 2, 2, at, scratch, out}) && out[0] == 0 && out[1] == 1);
+    borders++;
+  }
+  CHECK(borders > 8);
+}
+
+/* The part of the weights in soft resampling: above 0, at most 1, and of no other gradient asked for. */
+static void alphas(pn_context *c) {
+  static const double alpha[] = {0, -0.5, 1.0000000000000002, INFINITY, NAN, 5e-324, 1};
+  for (int soft = 0; soft < 2; soft++)
+    for (int k = 0; k < 7; k++) {
+      pn_smc_config config = {.num_particles = 4, .gradient = soft ? "soft" : "dropped", .alpha = alpha[k]};
+      pn_smc *m = pn_smc_new(c, &config, NULL);
+      CHECK(!m == (soft && k < 5));
+      if (!m) CHECK_FAIL(c, PN_DOMAIN, "smc: alpha must be above 0 and at most 1");
+      pn_smc_free(m);
+    }
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
   static const int64_t sizes[] = {1, 2, 5, 300, 5000};
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) kernels(sizes[k]);
+  at_a_border();
   pn_context *two = pn_context_new(&(pn_context_config){.threads = 2});
   shared(two);
   pn_context_close(two);
@@ -532,6 +567,7 @@ int main(void) {
   assigned(c);
   assigned_each(c);
   batches(c);
+  alphas(c);
   pn_context_close(c);
   CHECK_DONE();
 }

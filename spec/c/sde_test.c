@@ -418,11 +418,82 @@ static void coupled(void) {
   }
 }
 
+/* Over no time nothing moves, wherever the path stands, and it goes on as it would have. */
+static void still(void) {
+  enum { LANES = 5 };
+  static const double at[] = {0, 0.3, 1, 1.5, 2.7};
+  pn_context *c = pn_context_new(NULL);
+  pni_brownian a, b;
+  double w[2][LANES], h[2][LANES];
+  CHECK(pni_brownian_open(c, &a, 7, 0, 4, 0.25, 2, LANES) == PN_OK);
+  CHECK(pni_brownian_open(c, &b, 7, 0, 4, 0.25, 2, LANES) == PN_OK);
+  for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
+    pni_brownian_seek(&a, at[k]);
+    pni_brownian_seek(&b, at[k]);
+    for (int i = 0; i < LANES; i++) w[0][i] = h[0][i] = 7;
+    pni_brownian_move(&a, at[k], w[0], h[0]);
+    for (int i = 0; i < LANES; i++) CHECK(w[0][i] == 0 && h[0][i] == 0);
+    pni_brownian_move(&a, 3.2, w[0], h[0]);
+    pni_brownian_move(&b, 3.2, w[1], h[1]);
+    CHECK(memcmp(w[0], w[1], sizeof w[0]) == 0 && memcmp(h[0], h[1], sizeof h[0]) == 0);
+  }
+  pni_brownian_close(c, &a);
+  pni_brownian_close(c, &b);
+  pn_context_close(c);
+}
+
+enum { FENCE = 64, POST = 0xA5 };
+
+/* Blocks at multiples of 64; behind each stands what nobody may change, or *data becomes false. */
+static void *fenced(void *data, void *block, size_t old, size_t new) {
+  unsigned char *p = new ? aligned_alloc(FENCE, (new + 2 * FENCE - 1) / FENCE * FENCE) : NULL, *before = block;
+  if (p) memset(p + new, POST, FENCE);
+  if (p && block) memcpy(p, block, old < new ? old : new);
+  if (!block || (new && !p)) return p;
+  for (int i = 0; i < FENCE; i++) *(bool *)data &= before[old + (size_t)i] == POST;
+  free(block);
+  return p;
+}
+
+/* Gradients of each path's own k end where those of the last path do, also where its chunk is not full: those of y0 and
+ * k, 12 numbers behind a header of 64 bytes, fill a block of 160. */
+static void within(void) {
+  enum { N = 6 };
+  bool kept = true;
+  pn_context *c = pn_context_new(&(pn_context_config){.allocate = fenced, .allocator_data = &kept, .threads = 1});
+  size_t mark = pn_scope_open(c);
+  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(ROWS, 1), 1), *in[6];
+  CHECK(pn_capture_begin(c, 5, (pn_tensor *[]){t, t, y, y, y}, in) == PN_OK);
+  pn_tensor *next = pn_add(c, pn_add(c, in[3], in[2]), pn_mul(c, pn_mul(c, in[3], in[4]), in[1]));
+  plans p = {.step = pn_capture_end(c, 1, &next)};
+  CHECK(pn_capture_begin(c, 6, (pn_tensor *[]){t, t, y, y, y, y}, in) == PN_OK);
+  pn_tensor *back[] = {pn_add(c, in[5], pn_mul(c, pn_mul(c, in[5], in[4]), in[1])),
+                       pn_mul(c, pn_mul(c, in[5], in[3]), in[1])};
+  p.pullback = pn_capture_end(c, 2, back);
+  pni_sde_config set = usual;
+  set.paths = N;
+  pn_tensor *x[] = {pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(N, 1), 2)),
+                    pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(N, 1), -0.5))};
+  pn_tensor *times = pn_linspace(c, PN_FLOAT64, 0, 3, 4), *none = pn_zeros(c, PN_FLOAT64, SHAPE(0)), *g[2];
+  pn_tensor *key = pn_full(c, PN_INT64, SHAPE(1), 5);
+  pn_tensor *z = pni_sde_apply(c, p.step, p.pullback, &set, 1, (bool[]){true}, x[0], times, key, none, x[1]);
+  CHECK_STATUS(c, pn_grad(c, pn_sum(c, z, PN_ALL, 0), 2, x, 0, g), PN_OK);
+  double slope[N]; /* of the sum over times 0, 1, 2, 3 in y0: steps of 1/4 multiply by 1 - 1/8 */
+  CHECK(pn_tensor_copy_out(c, g[0], slope, N) == PN_OK);
+  for (int i = 0; i < N; i++) CHECK_NEAR(slope[i], 1 + pow(0.875, 4) + pow(0.875, 8) + pow(0.875, 12), 1e-14);
+  forget(p);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+  CHECK(kept);
+}
+
 int main(void) {
   misuse();
   ranges();
   altered();
   padded();
+  still();
+  within();
   coupled();
   copies(true);
   copies(false);
