@@ -261,6 +261,9 @@ describe("options in penumbra.d.lua", function()
     assert.is_false(classes["pn.dist.gamma.options"].fields.concentration.optional)
     assert.equal('"float64"|"float32"', classes["pn.nn.linear.options"].fields.dtype.type)
     assert.is_true(overloads["pn.dist.gamma.options"])
+    -- of rows of C: a choice is of words alone, what else there is may be anything
+    assert.equal('"geometric"|"arithmetic"', classes["pn.infer.vimco.options"].fields.mean.type)
+    assert.equal("any", classes["pn.optim.adamw.options"].fields.weight_decay.type)
     local field = "---@field target_accept? number 0.8; nearer to 1 takes shorter steps (default 0.8)\n"
     assert.truthy(text:find(field, 1, true))
   end)

@@ -109,6 +109,28 @@ describe("the manual at the prompt", function()
   end)
 end)
 
+describe("the place of the manual", function()
+  -- The sections that a program of this path finds, whose modules are no files.
+  local function sections(program)
+    local old, path = arg, package.path
+    _G.arg, package.path = { [-1] = "-x", [0] = "script.lua", [-2] = program }, ""
+    local ok, list = pcall(function()
+      return assert(load(read_file "lua/penumbra/shell/chapters.lua", "=penumbra.shell.chapters"))().list()
+    end)
+    _G.arg, package.path = old, path
+    assert(ok, list)
+    return list
+  end
+
+  it("is beside the folder of the program, or there is none", function()
+    local list = sections "spec/penumbra"
+    assert.equal(#chapters.list(), #list)
+    for k, s in ipairs(chapters.list()) do assert.equal(s.text, list[k].text) end
+    assert.equal("spec/../examples/manual/", list[1].path:match "^(.*/)")
+    assert.same({}, sections "/nowhere/at/all/penumbra")
+  end)
+end)
+
 describe("the section that treats a name", function()
   local old = chapters.list
   after_each(function() chapters.list = old end)

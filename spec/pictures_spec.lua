@@ -93,6 +93,19 @@ describe("lines of equal height", function()
     assert(math.abs(length - 2 * math.pi) < 0.01, length)
   end)
 
+  it("close around a single height by every place that they cross", function()
+    -- halfway down from 1 to 0 on four sides: a square of diagonal 1
+    local paths = contour.paths({ { 0, 0, 0 }, { 0, 1, 0 }, { 0, 0, 0 } }, { 1, 2, 3 }, { 1, 2, 3 }, 0.5)
+    assert.equal(1, #paths)
+    assert.equal(5, #paths[1])
+    assert.same(paths[1][1], paths[1][5])
+    for k = 1, 4 do
+      local from, to = paths[1][k], paths[1][k + 1]
+      assert(math.abs((from[1] - to[1]) ^ 2 + (from[2] - to[2]) ^ 2 - 0.5) < 1e-12)
+      assert(math.abs(math.abs(from[1] - 2) + math.abs(from[2] - 2) - 0.5) < 1e-12)
+    end
+  end)
+
   it("go between the higher corners of a saddle by its mean, and leave out what has no value", function()
     local at = { 1, 2 }
     -- 1 and 2 on the diagonal, 0 beside: at 0.6 (mean 0.75) the high corners are joined, at 0.9 apart

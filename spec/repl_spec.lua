@@ -125,6 +125,18 @@ describe("a session", function()
     assert.equal("12", text)
   end)
 
+  it("has the values of the last statement, none where it gave none", function()
+    local s = fresh()
+    feed(s, "7, nil")
+    assert.same({ 7, nil, n = 2 }, s.values)
+    for _, line in ipairs { "x = 5", "error 'no'", "x + )", "", "x:shape" } do
+      feed(s, "7")
+      assert.same({ 7, n = 1 }, s.values)
+      feed(s, line)
+      assert.is_nil(s.values, line)
+    end
+  end)
+
   it("goes on in the next line", function()
     local s = fresh()
     assert.equal("more", (s:feed "for i = 1, 3 do"))

@@ -357,6 +357,16 @@ describe("models", function()
         message_of(wrong.features, wrong, pn.zeros { 3, 2 }))
     end
   end)
+
+  it("give features without a graph, though they be parameters", function()
+    local table_of = pn.param(pn.arange(10):to "float64":reshape { 5, 2 })
+    local p = active.predictor { classes = 2, probabilities = function(x) return x end,
+      features = function() return table_of end }
+    local got = p:features(pn.zeros { 5, 2 })
+    assert.is_false(got:requires_grad())
+    assert.same(table_of:totable(), got:totable())
+    assert.is_true(table_of:requires_grad())
+  end)
 end)
 
 describe("a run", function()

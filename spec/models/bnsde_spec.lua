@@ -450,6 +450,12 @@ describe("theorem 1", function()
     local y = pn.concatenate({ truth, pn.ones { 21, 1, 1 } }, 3):broadcast_to { 21, 8, 2 }
     local list = m:choose_gamma({ y = y, times = times }, { grid = { 0, 0.5, 1 }, generator = pn.generator(1) })
     assert.equal(9, #list)
+    local seen = {} -- each pair once
+    for _, one in ipairs(list) do
+      local pair = table.concat(one.gamma, " ")
+      assert(not seen[pair], pair)
+      seen[pair] = true
+    end
     assert.same({ 1, 0 }, list[1].gamma)
     assert.same({ 1.0, 0.0 }, m.gamma:totable())
     local alone = m:bound({ y = y, times = times }, { delta = 0.05 / 9, generator = pn.generator(1) })

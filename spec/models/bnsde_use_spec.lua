@@ -346,6 +346,11 @@ describe("forecasts", function()
     local same = { y = b.y, times = b.times:select(2, 1) }
     local t = same.times[6] + pn.tensor { 0.1, 0.4 }
     local at = m:forecast(same, 2, { draws = 1, times = t, mode = "state" })
+    for _, dtype in ipairs { "float64", "float32" } do -- a leaf of a graph at which nothing is recorded
+      local leaf = m:forecast(same, 2, { draws = 1, times = pn.param(t:to(dtype)), mode = "state" })
+      assert.is_false(leaf:requires_grad())
+      assert.near(0, largest(at, leaf), dtype == "float64" and 0 or 1e-6)
+    end
     local x = b.y[6]:unsqueeze(1)
     x = x + m:drift(pn.zeros { 1, 1 }, x) * 0.1
     x = x + m:drift(pn.zeros { 1, 1 }, x) * 0.3

@@ -657,7 +657,7 @@ describe("a model of several sources", function()
     refuses("loss: estimator 'dreg' is of 'ind' and 'poe'", m.loss, m, x, { objective = "moe", estimator = "dreg" })
     refuses("fit: estimator 'dreg' is of 'ind' and 'poe'", m.fit, m, { data = x, epochs = 1, objective = "moe",
       estimator = "dreg" })
-    refuses("predict: targets names 'c', which is none", m.predict, m, x, { targets = { "c" } })
+    refuses("predict: targets names 'B', which is none, did you mean 'b'", m.predict, m, x, { targets = { "B" } })
     refuses("log_predictive: x must hold the target 'b'", m.log_predictive, m, { a = x.a }, { targets = { "b" } })
     refuses("impute: start names 'c', which is no target", m.impute, m, x, { start = { c = x.a } })
     local half = pn.models.multisource { sources = { w = { size = 2 } }, latent = 1 }

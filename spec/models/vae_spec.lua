@@ -156,6 +156,21 @@ describe("what a bound tells", function()
   end)
 end)
 
+describe("the encoder's posterior on its own", function()
+  it("has draws and densities with gradients in its parameters", function()
+    pn.seed(17)
+    local m = pn.models.vae { data = 4, latent = 2, hidden = { 3 }, activation = "tanh" }
+    local x, q = pn.rand({ 5, 4 }):gt(0.5):to "float64", m:amortised_posterior()
+    local function with(weight)
+      return pn.check_gradients(function()
+        local z, log_q = q:draw(x, 3, pn.generator(2))
+        return (z * pn.tensor { 1, -2 }):sin():sum() + weight * log_q:sum()
+      end, q:parameters()).error
+    end
+    assert.is_true(with(0) < 1e-6 and with(0.7) < 1e-6)
+  end)
+end)
+
 describe("a loss", function()
   it("of so many draws is the mean of log p(x | z) at them, less the divergence, with one draw or more", function()
     local m = pn.models.vae { data = 4, latent = 2, hidden = { 3 } }

@@ -91,6 +91,29 @@ describe("a smoothed path", function()
   end)
 end)
 
+describe("a step of the state", function()
+  it("is z + h, h, or z + sigmoid(k) (h - z), of what the network gives", function()
+    pn.seed(8)
+    for _, kind in ipairs { "residual", "plain", "highway" } do
+      local m = pn.models.vssm { size = 1, latent = 3, covariates = 2, units = 4, transition = kind, gain = "network",
+        floor = 0.25 }
+      local z, u = pn.randn { 5, 3 }, pn.randn { 5, 2 }
+      local out = m.states.net(pn.concatenate({ z, u }, 2)):totable()
+      local f, g = m.states:move(z, u)
+      for k = 1, 5 do
+        for d = 1, 3 do
+          local h, at = out[k][d], z[k][d]:item()
+          local share = kind == "highway" and 1 / (1 + math.exp(-out[k][3 + d])) or 1
+          local want = kind == "residual" and at + h or at + share * (h - at)
+          assert.near(want, f[k][d]:item(), 1e-14)
+          assert.near(math.log(1 + math.exp(out[k][kind == "highway" and 6 + d or 3 + d])) + 0.25, g[k][d]:item(),
+            1e-14)
+        end
+      end
+    end
+  end)
+end)
+
 describe("the gain", function()
   it("that all share begins at softplus(0.5)", function()
     local m = pn.models.vssm { latent = 3, units = 2, gain = "shared", floor = 0.25 }

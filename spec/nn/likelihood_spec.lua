@@ -162,6 +162,18 @@ describe("the rows of likelihoods", function()
     end
   end)
 
+  it("give slope and curvature apart from the graph of the outputs, which they leave as they are", function()
+    each(function(l, case)
+      local y, f = data(case, l, "float64"), outputs(l, "float64")
+      local slope, curvature = l:slope(y, f), l:curvature(y, f)
+      assert(not f:requires_grad(), tostring(l))
+      local of_graph = pn.param(f) * 1
+      assert.equal(0, gap(l:slope(y, of_graph), slope))
+      local again = l:curvature(y, of_graph)
+      assert.equal(0, gap(again:detach(), curvature:detach()))
+    end)
+  end)
+
   it("give the expectation under normal outputs", function()
     each(function(l, case)
       if l.width > 3 then return end

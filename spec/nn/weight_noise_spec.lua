@@ -218,12 +218,37 @@ describe("weights with a posterior", function()
     end
   end)
 
+  it("take a step as they unroll a sequence of one, with the same gradients", function()
+    for _, kind in ipairs { "rnn", "gru", "lstm" } do
+      local net = nn.bayesian(nn.module { layer = nn[kind](3, 4), forward = function(self, f)
+        return f(self.layer)
+      end }, { estimator = "flipout", posterior_scale = 0.4 })
+      local x, h, c = pn.param(pn.randn { 2, 3 }), pn.param(pn.randn { 2, 4 }), pn.param(pn.randn { 2, 4 })
+      local leaves = { x, h, kind == "lstm" and c or nil }
+      for _, p in ipairs(net:parameters()) do leaves[#leaves + 1] = p end
+      local function slopes(f)
+        pn.seed(30)
+        local new, cell = net(f)
+        local y = new:sin():sum() + (cell and (cell * 2):cos():sum() or 0)
+        return y:item(), pn.grad(y, leaves)
+      end
+      local state = { h, kind == "lstm" and c or nil }
+      local one, by_step = slopes(function(layer) return layer:step(x, table.unpack(state)) end)
+      local two, unrolled = slopes(function(layer)
+        return select(2, layer:unroll(x:unsqueeze(1), table.unpack(state)))
+      end)
+      assert.equal(two, one)
+      for k = 1, #leaves do assert.near(0, largest(by_step[k] - unrolled[k]), 1e-13) end
+      assert.is_true(largest(by_step[1]) > 0.01 and largest(by_step[2]) > 0.01)
+    end
+  end)
+
   it("pass gradients to the inputs of a sequence, and to the state that it begins with", function()
     for _, kind in ipairs { "gru", "lstm" } do
       local x = pn.param(sequence(2))
       local h, c = pn.param(pn.full({ 2, 4 }, 0.3)), pn.param(pn.full({ 2, 4 }, -0.6))
       local net = nn.bayesian(nn.module { layer = nn[kind](3, 4), forward = function(self, t)
-        local y, last = self.layer:unroll(t, nil, h, kind == "lstm" and c or nil)
+        local y, last = self.layer:unroll(t, h, kind == "lstm" and c or nil)
         return y:sum(1) + last
       end }, { estimator = "flipout", posterior_scale = 0.4 })
       assert.is_true(pn.check_gradients(function()

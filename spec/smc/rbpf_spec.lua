@@ -591,6 +591,23 @@ describe("rbpf with a switch that depends on the state", function()
     assert.error_matches(function() other:smooth() end, "conditioning = 'exact'")
   end)
 
+  it("smooths where what links the switch to the state changes with time", function()
+    local m, num, batch = with(LINKED, { links = { 0, 0.8, -1.5, 1.2, -0.4 } }), 400, 8
+    local noise = pn.tensor { { m.noise } }
+    local f = pn.smc.rbpf(linked(num, batch, { coupling = function(s, t)
+      return pn.tensor { { m.links[t] } }, m.g * s, noise
+    end }))
+    f:run(series(CASES[1], batch))
+    local s, e = f:smooth { draws = 300 }, oracle.recurrent(m, CASES[1])
+    for t = 1, 5 do
+      near(e.smoothed[t][1], s.mean:select(1, t):mean():item(), 0.03)
+      near(e.smoothed[t][2], s.cov:select(1, t):mean():item(), 0.015)
+      local draws = s.s:select(1, t)
+      near(e.switches[t][1], draws:mean():item(), 0.04)
+      near(e.switches[t][2], draws:var():item(), 0.03)
+    end
+  end)
+
   it("gives a transition the moments where the published model asks for them", function()
     local seen
     local o = linked(4, 3, { conditioning = "published" })

@@ -158,12 +158,12 @@ describe("smoothing by particles", function()
     assert_two_filter(r, mean, variance, 0.01)
   end)
 
-  it("smooths by two filters what is missing, with inputs", function()
+  it("smooths by two filters what is missing, with inputs and a transition that changes with time", function()
     pn.seed(6)
-    local u = pn.randn { T }:totable()
+    local u, drift = pn.randn { T }:totable(), pn.randn { T }:totable()
     local list, gaps, shift = ys:totable(), ys:totable(), { 0 } -- x[t] = (that of the plain model) + shift[t]
     for t = 2, T do
-      shift[t] = A * shift[t - 1] + u[t]
+      shift[t] = A * shift[t - 1] + u[t] + drift[t]
     end
     for _, t in ipairs { 1, 5, 6, T } do
       list[t], gaps[t] = false, 0 / 0
@@ -177,7 +177,7 @@ describe("smoothing by particles", function()
     end
     local f = pn.smc.filter { num_particles = 250, batch_shape = { 40 }, trace = false,
       prior = function() return dist.normal(0, 1) end,
-      transition = function(x, _, input) return dist.normal(x * A + input, Q) end,
+      transition = function(x, t, input) return dist.normal(x * A + input + drift[t], Q) end,
       observation = function(x) return dist.normal(x, R) end }
     f:run(list, { record = true, inputs = u })
     assert_two_filter(f:smooth { method = "two_filter" }, mean, variance, 0.012)

@@ -162,13 +162,14 @@ local function given(x, forms, l, z)
 end
 
 -- ---- a Gaussian switch: s_1 ~ N(0, first), s' = f x + g s + N(0, noise), x' = a x + b s' + N(0, q), y = x' + N(0, r)
+-- (links[t], where given, is the f that leads to s_t)
 
 --- The joint law as it is stated: log evidence, mean and variance of the last x, switches[t] and smoothed[t] = {mean,
 --- variance} of s_t and x_t given all y.
 function oracle.recurrent(m, y)
   local x, s, xs, ss, ys = noise(m.cov) + m.mean, nil, {}, {}, {}
   for t = 1, #y do
-    s = t == 1 and noise(m.first) or m.f * x + m.g * s + noise(m.noise)
+    s = t == 1 and noise(m.first) or (m.links and m.links[t] or m.f) * x + m.g * s + noise(m.noise)
     x = m.a * x + m.b * s + noise(m.q)
     xs[t], ss[t], ys[t] = x, s, x + noise(m.r)
   end

@@ -68,7 +68,7 @@ end
 -- The times to come of each trajectory, behind its last, [N, steps + 1].
 local function times_of(where, self, last, interval, steps, o)
   if o.times then
-    local t = options.numbers(where, "times", o.times, "tensor"):detach():to(self.dtype)
+    local t = options.numbers(where, "times", o.times, "tensor"):to(self.dtype)
     if t:ndim() ~= 1 or t:size(1) ~= steps then
       core.error(("%s: times must have shape [%d]"):format(where, steps))
     end

@@ -145,7 +145,6 @@ local function regress(where, s, names, fitted, moments, inputs)
     mean = mean - apply(matrix, x_mean)
     local both = matrix:matmul(mt(cross))
     cov = cov - both - mt(both) + matrix:matmul(x_cov):matmul(mt(matrix))
-    cross = cross - matrix:matmul(x_cov)
   else
     regressors[1], blocks[1] = x_mean, { names.matrix, x_mean:size(-1) }
   end
