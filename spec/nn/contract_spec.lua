@@ -130,6 +130,9 @@ describe("a buffer", function()
     assert.equal(net.running_mean, copy.running_mean)
     copy = parameters.with(net, { gain = pn.full({ 3 }, 2), running_mean = pn.ones { 3 } })
     assert.same({ 0, 2, 4 }, copy:evaluate(x)[1]:totable())
+    net.me = net -- a circle ends
+    assert.same({ 2, 2, 2 }, parameters.with(net, { gain = pn.full({ 3 }, 2) }).gain:totable())
+    net.me = nil
     refuses("buffer 'running_mean' must be a tensor of shape %[3%]", parameters.with, net,
       { gain = pn.ones { 3 }, running_mean = pn.ones { 2 } })
   end)
