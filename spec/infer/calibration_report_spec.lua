@@ -1,17 +1,12 @@
 --- Calibration: what samplers are given, what reports say and show, by hand from the ranks; what is refused.
+local curves = require "spec.infer.curves"
 local helper = require "spec.helper"
 local pn = require "penumbra"
+local poisson_rate = require "spec.infer.poisson_rate"
 local uniformity = require "penumbra.infer.uniformity"
 local dist, refuses = pn.dist, helper.refuses
 
-local rate = pn.model(function(m, n)
-  local lambda = m:sample("lambda", dist.gamma(3, 2))
-  m:plate("rows", n, function() m:observe("y", dist.poisson(lambda)) end)
-end)
-
-local function exact(observed, n)
-  return { lambda = dist.gamma(3 + observed.y:sum():item(), 2 + observed.y:numel()):sample { n } }
-end
+local rate, exact = poisson_rate.model, poisson_rate.exact
 
 local function calibrate(more, m)
   pn.seed(11)
@@ -296,13 +291,6 @@ describe("a report of ranks", function()
 end)
 
 describe("predictions against what was observed", function()
-  local function quantile(list, q)
-    local sorted, at = table.move(list, 1, #list, 1, {}), 1 + q * (#list - 1)
-    table.sort(sorted)
-    local k = math.min(math.floor(at), #list - 1)
-    return sorted[k] + (at - k) * (sorted[k + 1] - sorted[k])
-  end
-
   it("have the coverage and width of intervals between their quantiles", function()
     pn.seed(6)
     local y, draws = pn.randn { 30, 2 } * 1.5, pn.randn { 13, 30, 2 }
@@ -312,7 +300,7 @@ describe("predictions against what was observed", function()
         local within, width = 0, 0
         for i, v in ipairs(y:reshape({ -1 }):totable()) do
           local seen = draws:reshape({ 13, -1 }):select(2, i):totable()
-          local low, high = quantile(seen, (1 - level) / 2), quantile(seen, (1 + level) / 2)
+          local low, high = curves.quantile(seen, (1 - level) / 2), curves.quantile(seen, (1 + level) / 2)
           within, width = within + (v >= low and v <= high and 1 or 0) / 60, width + (high - low) / 60
         end
         helper.near(c[k].coverage, within)

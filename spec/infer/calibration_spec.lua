@@ -2,8 +2,11 @@
 --- faults, guides, predictions and posterior predictive checks. Seeds are stored here; models and simulations are small
 --- enough for every run of the tests, SOAK (make soak) multiplies the simulations.
 local pn = require "penumbra"
+local poisson_rate = require "spec.infer.poisson_rate"
 local uniformity = require "penumbra.infer.uniformity"
 local dist = pn.dist
+
+local rate, exact_rate = poisson_rate.model, poisson_rate.exact
 
 local SIMULATIONS = 100 * (tonumber(os.getenv "PN_SOAK") and 5 or 1)
 
@@ -30,15 +33,6 @@ local function exact_normal(prior_scale)
     local mean = (1 / prior_scale ^ 2 + y:sum():item() / 4) / precision
     return { mu = dist.normal(mean, precision ^ -0.5):sample { n } }
   end
-end
-
-local rate = pn.model(function(m, n)
-  local lambda = m:sample("lambda", dist.gamma(3, 2))
-  m:plate("rows", n, function() m:observe("y", dist.poisson(lambda)) end)
-end)
-
-local function exact_rate(observed, n)
-  return { lambda = dist.gamma(3 + observed.y:sum():item(), 2 + observed.y:numel()):sample { n } }
 end
 
 local logistic = pn.model(function(m, x)

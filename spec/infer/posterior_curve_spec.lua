@@ -1,6 +1,7 @@
 --- Curves and ends of intervals in pictures of a posterior, by loops over lists of its draws.
 local pn = require "penumbra"
 local near = require("spec.helper").near
+local curves = require "spec.infer.curves"
 local draw = require "penumbra.infer.posterior_plot"
 local dist = pn.dist
 
@@ -39,39 +40,10 @@ local function sorted(list)
   return s
 end
 
-local function quantile(list, level)
-  local s = sorted(list)
-  local at = 1 + (#s - 1) * level
-  local low = math.floor(at)
-  return low == #s and s[low] or s[low] + (at - low) * (s[low + 1] - s[low])
-end
-
 local function all_of(name)
   local list = {}
   for _, row in ipairs(p.draws[name]:totable()) do table.move(row, 1, #row, #list + 1, list) end
   return list
-end
-
--- A Gaussian kernel of Silverman's width at `points` places; with `bounded` what lies beyond the ends is reflected.
-local function density(list, points, bounded)
-  local s, n, mean, square = sorted(list), #list, 0, 0
-  for _, v in ipairs(s) do mean = mean + v / n end
-  for _, v in ipairs(s) do square = square + (v - mean) ^ 2 / (n - 1) end
-  local spread = (s[math.ceil(3 * n / 4)] - s[n // 4]) / 1.34
-  local width = 0.9 * math.min(spread, square ^ 0.5) / n ^ 0.2
-  local low, high = s[1], s[n]
-  local first, last = low, high
-  if not bounded then first, last = low - 2.5 * width, high + 2.5 * width end
-  local at, height = {}, {}
-  for i = 1, points do
-    at[i], height[i] = first + (last - first) * (i - 1) / (points - 1), 0
-    for _, place in ipairs(bounded and { at[i], 2 * low - at[i], 2 * high - at[i] } or { at[i] }) do
-      for _, v in ipairs(s) do
-        height[i] = height[i] + math.exp(-((place - v) / width) ^ 2 / 2) / (n * width * (2 * math.pi) ^ 0.5)
-      end
-    end
-  end
-  return at, height
 end
 
 local function same(want, got, what)
@@ -81,11 +53,15 @@ end
 
 describe("curves of a posterior", function()
   it("are kernel densities", function()
+    -- few draws, or equal ones
+    local lists = { { 0.5, 2 }, { 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 4.5 }, { 2.5, 2.5, 2.5 } }
+    for _, n in ipairs { 9, 40 } do
+      lists[#lists + 1] = (pn.randn({ n }, { generator = pn.generator(n) }) * 3 + 1):totable()
+    end
     for _, bounded in ipairs { true, false } do
-      for _, n in ipairs { 9, 40 } do
-        local list = (pn.randn({ n }, { generator = pn.generator(n) }) * 3 + 1):totable()
+      for _, list in ipairs(lists) do
         local at, height = draw.density(pn.tensor(list), 17, bounded)
-        local x, y = density(list, 17, bounded)
+        local x, y = curves.density(list, 17, bounded)
         same(x, at:totable(), "places")
         same(y, height:totable(), "heights")
       end
@@ -99,7 +75,7 @@ describe("curves of a posterior", function()
       local low, high = math.huge, -math.huge
       for c = 1, 2 do
         local list = p.draws[name][c]:totable()
-        local x, y = density(list, 160, true)
+        local x, y = curves.density(list, 160, true)
         local seen = columns(panels[2 * k - 1].marks[c])
         same(x, seen[1])
         same(y, seen[2])
@@ -135,10 +111,10 @@ describe("curves of a posterior", function()
   it("of marginals: the middle nine tenths and the mean", function()
     for k, name in ipairs { "a", "b" } do
       local panel, list = panels_of { kind = "marginal" }[k], all_of(name)
-      local x, y = density(list, 240, true)
+      local x, y = curves.density(list, 240, true)
       local inside, heights, mean, top = {}, {}, 0, 0
       for i, at in ipairs(x) do
-        if at >= quantile(list, 0.05) and at <= quantile(list, 0.95) then
+        if at >= curves.quantile(list, 0.05) and at <= curves.quantile(list, 0.95) then
           inside[#inside + 1], heights[#heights + 1] = at, y[i]
         end
         top = math.max(top, y[i])
@@ -164,11 +140,11 @@ describe("curves of a posterior", function()
     for k, name in ipairs { "a", "b" } do
       local list, y = all_of(name), 3 - k
       local thin, thick, dot = columns(panel.marks[k]), columns(panel.marks[2 + k]), columns(panel.marks[5])
-      same({ quantile(list, 0.05), quantile(list, 0.95) }, thin[1])
-      same({ quantile(list, 0.25), quantile(list, 0.75) }, thick[1])
+      same({ curves.quantile(list, 0.05), curves.quantile(list, 0.95) }, thin[1])
+      same({ curves.quantile(list, 0.25), curves.quantile(list, 0.75) }, thick[1])
       same({ y, y }, thin[2])
       same({ y, y }, thick[2])
-      near(dot[1][k], quantile(list, 0.5), 1e-6)
+      near(dot[1][k], curves.quantile(list, 0.5), 1e-6)
       assert.equal(y, dot[2][k])
     end
   end)
@@ -232,8 +208,8 @@ describe("curves of a posterior", function()
       for _, v in ipairs(y) do own = own + (v == k and 1 / 6 or 0) end
       local i = math.tointeger(k - low + 1)
       near(dots[2][i], own, 1e-8)
-      for j, p_ in ipairs { 0.5, 0.05, 0.95 } do near(bars[1 + j][i], quantile(shares, p_), 1e-8) end
-      top = math.max(top, own, quantile(shares, 0.95))
+      for j, p_ in ipairs { 0.5, 0.05, 0.95 } do near(bars[1 + j][i], curves.quantile(shares, p_), 1e-8) end
+      top = math.max(top, own, curves.quantile(shares, 0.95))
     end
     same({ low - 0.6, high + 0.6 }, got[1].x_range)
     same({ 0, 1.1 * top }, got[1].y_range)
@@ -251,7 +227,7 @@ describe("curves of a posterior", function()
       end
     end
     for k, list in ipairs { level, steps } do
-      local x, y = density(list, 160, true)
+      local x, y = curves.density(list, 160, true)
       local seen = columns(panel.marks[k])
       same(x, seen[1])
       same(y, seen[2])
@@ -260,7 +236,7 @@ describe("curves of a posterior", function()
 
   it("of predictions: what was observed, and replications", function()
     local panel = panels_of { kind = "predictive" }[1]
-    local x, y = density({ 1, 2.5, 4, 0.3, -1 }, 200)
+    local x, y = curves.density({ 1, 2.5, 4, 0.3, -1 }, 200)
     local seen = columns(panel.marks[41])
     same(x, seen[1])
     same(y, seen[2])

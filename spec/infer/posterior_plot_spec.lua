@@ -2,6 +2,7 @@
 local pn = require "penumbra"
 local dist = pn.dist
 local gnuplot = require "penumbra.plot.gnuplot"
+local curves = require "spec.infer.curves"
 local posterior_plot = require "penumbra.infer.posterior_plot"
 local refused = require("spec.helper").refused
 
@@ -216,49 +217,7 @@ local function near(want, got, what)
   for k, v in ipairs(want) do assert(math.abs(v - got[k]) <= 1e-6 * math.max(1, math.abs(v)), what or k) end
 end
 
-local function quantile(list, q)
-  local sorted, at = table.move(list, 1, #list, 1, {}), 1 + q * (#list - 1)
-  table.sort(sorted)
-  local k = math.min(math.floor(at), #list - 1)
-  return sorted[k] + (at - k) * (sorted[k + 1] - sorted[k])
-end
-
--- The kernel's width, and the curve of `points` places, by the formula.
-local function kernel_curve(list, points, bounded)
-  local s, n, mean, square = table.move(list, 1, #list, 1, {}), #list, 0, 0
-  table.sort(s)
-  for _, v in ipairs(s) do mean = mean + v / n end
-  for _, v in ipairs(s) do square = square + (v - mean) ^ 2 / (n - 1) end
-  local spread = (s[math.ceil(0.75 * n)] - s[math.max(1, math.floor(0.25 * n))]) / 1.34
-  local width = 0.9 * (spread > 0 and math.min(spread, square ^ 0.5) or square ^ 0.5) * n ^ -0.2
-  if width == 0 then width = 1e-3 end
-  local first, last = s[1], math.max(s[n], s[1] + width)
-  if not bounded then first, last = first - 2.5 * width, last + 2.5 * width end
-  local x, heights = {}, {}
-  for k = 1, points do
-    x[k], heights[k] = first + (last - first) * (k - 1) / (points - 1), 0
-    for _, at in ipairs(bounded and { x[k], 2 * s[1] - x[k], 2 * s[n] - x[k] } or { x[k] }) do
-      for _, v in ipairs(s) do heights[k] = heights[k] + math.exp(-((at - v) / width) ^ 2 / 2) end
-    end
-    heights[k] = heights[k] / (n * width * math.sqrt(2 * math.pi))
-  end
-  return x, heights
-end
-
 local NUMBERS <const> = { 0.5, -1.25, 3.1, 0.7, 0.9, 2.2, -0.4, 1.3, 6.5, 0.1 }
-
-describe("a curve of a density", function()
-  it("is the sum of its kernels, of Silverman's width, reflected where it is bounded", function()
-    for _, list in ipairs { NUMBERS, { 0.5, 2 }, { 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 4.5 }, { 2.5, 2.5, 2.5 } } do
-      for _, bounded in ipairs { false, true } do
-        local x, heights = posterior_plot.density(pn.tensor(list), 40, bounded)
-        local want_x, want_y = kernel_curve(list, 40, bounded)
-        near(want_x, x:totable(), "places")
-        near(want_y, heights:totable(), "heights")
-      end
-    end
-  end)
-end)
 
 describe("what a picture shows", function()
   local two = pn.stack({ pn.tensor(NUMBERS), pn.tensor(NUMBERS) * 2 + 0.25 }, 1) -- two chains
@@ -282,7 +241,7 @@ describe("what a picture shows", function()
         local list = (two[c] * scale):totable()
         near(list, column(right.marks[c], 2))
         near({ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }, column(right.marks[c], 1))
-        local x, height = kernel_curve(list, 160, true)
+        local x, height = curves.density(list, 160, true)
         near(x, column(left.marks[c], 1))
         near(height, column(left.marks[c], 2))
       end
@@ -348,13 +307,13 @@ describe("what a picture shows", function()
     local list = two:reshape({ -1 }):totable()
     local panels, figure = drawn({ a = two, n = (two * 2):floor() }, { kind = "marginal" })
     assert.equal("below", figure.legend)
-    local x, curve = kernel_curve(list, 240, true)
+    local x, curve = curves.density(list, 240, true)
     near(x, column(panels[1].marks[2], 1))
     near(curve, column(panels[1].marks[2], 2))
     table.sort(list)
     local inside, heights, mean, top = {}, {}, 0, 0
     for k, at in ipairs(x) do
-      if at >= quantile(list, 0.05) and at <= quantile(list, 0.95) then
+      if at >= curves.quantile(list, 0.05) and at <= curves.quantile(list, 0.95) then
         inside[#inside + 1], heights[#heights + 1] = at, curve[k]
       end
       top = math.max(top, curve[k])
@@ -445,7 +404,7 @@ describe("what a picture shows", function()
     assert.same({ "energy less its mean", "its change in a transition" }, each(panel, "label"))
     for k, list in ipairs { { -1.1875, -0.4375, 1.3125, 0.3125, -1.875, 2.625, 0.125, -0.875 },
       { 0.75, 1.75, -1, 4.5, -2.5, -1 } } do
-      local x, height = kernel_curve(list, 160, true)
+      local x, height = curves.density(list, 160, true)
       near(x, column(panel.marks[k], 1))
       near(height, column(panel.marks[k], 2))
     end
@@ -501,9 +460,9 @@ describe("what a picture shows", function()
     for k = 0, high - low do
       local share = n:eq(low + k):to("float64"):mean(2)
       local list, got = share:totable(), {}
-      top = math.max(top, quantile(list, 0.95))
+      top = math.max(top, curves.quantile(list, 0.95))
       for at = 1, 4 do got[at] = column(panel.marks[1], at)[k + 1] end
-      near({ low + k, quantile(list, 0.5), quantile(list, 0.05), quantile(list, 0.95) }, got)
+      near({ low + k, curves.quantile(list, 0.5), curves.quantile(list, 0.05), curves.quantile(list, 0.95) }, got)
       near({ counts:eq(low + k):to("float64"):mean():item() }, { column(panel.marks[2], 2)[k + 1] })
     end
     near({ low - 0.6, high + 0.6 }, panel.x_range)
@@ -519,10 +478,10 @@ describe("what a picture shows", function()
     assert.equal(41, #panel.marks)
     assert.same({ "replicated", false, "observed" }, { panel.marks[1].label, panel.marks[2].label or false,
       panel.marks[41].label })
-    local x, height = kernel_curve(predicted.z[3]:totable(), 120)
+    local x, height = curves.density(predicted.z[3]:totable(), 120)
     near(x, column(panel.marks[3], 1))
     near(height, column(panel.marks[3], 2))
-    x, height = kernel_curve({ 0.5, 1.5, -1, 0.25, 3, 2.125 }, 200)
+    x, height = curves.density({ 0.5, 1.5, -1, 0.25, 3, 2.125 }, 200)
     near(x, column(panel.marks[41], 1))
     near(height, column(panel.marks[41], 2))
     panel = picture(pn.model(function(r) -- all alike: a share that no replication has

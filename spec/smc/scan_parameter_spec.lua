@@ -28,6 +28,16 @@ end
 
 local settings = { data = { y }, num_particles = 16, warmup = 8, draws = 8, chains = 2 }
 
+-- A step draws numbers of its own.
+local drawn_within = pn.model(function(m, v)
+  local rho = m:sample("rho", dist.beta(9, 1))
+  m:scan("x", v:size(1), pn.zeros {}, function(x, t)
+    x = m:sample("x", dist.normal(x * rho, 1))
+    m:observe("y", dist.normal(x + pn.randn {}, 0.5), v[t])
+    return x
+  end)
+end)
+
 describe("a site that starts the carry of m:scan", function()
   it("is a parameter where it reaches more than the carry", function()
     local p = pn.smc.pmmh(volatility, settings)
@@ -74,16 +84,8 @@ describe("a site that starts the carry of m:scan", function()
       assert(met > 6)
     end
     -- drawing numbers of its own is seen at one step, too
-    local drawn = pn.model(function(m, v)
-      local rho = m:sample("rho", dist.beta(9, 1))
-      m:scan("x", v:size(1), pn.zeros {}, function(x, t)
-        x = m:sample("x", dist.normal(x * rho, 1))
-        m:observe("y", dist.normal(x + pn.randn {}, 0.5), v[t])
-        return x
-      end)
-    end)
     assert.error_matches(function()
-      pn.smc.filter(drawn, { data = { y:slice(1, 1, 1) }, values = { rho = 0.5 }, num_particles = 4 })
+      pn.smc.filter(drawn_within, { data = { y:slice(1, 1, 1) }, values = { rho = 0.5 }, num_particles = 4 })
     end, "'y[1]': its log density is another one at the same values", 1, true)
   end)
 
@@ -155,15 +157,7 @@ describe("a model that draws numbers itself", function()
         assert(not ok and message:find(want, 1, true), name .. ": " .. tostring(message))
       end
     end
-    local inside = pn.model(function(m, v)
-      local rho = m:sample("rho", dist.beta(9, 1))
-      m:scan("x", v:size(1), pn.zeros {}, function(x, t)
-        x = m:sample("x", dist.normal(x * rho, 1))
-        m:observe("y", dist.normal(x + pn.randn {}, 0.5), v[t])
-        return x
-      end)
-    end)
-    assert.error_matches(function() pn.smc.pmmh(inside, settings) end, "'y[1]': " .. told, 1, true)
+    assert.error_matches(function() pn.smc.pmmh(drawn_within, settings) end, "'y[1]': " .. told, 1, true)
   end)
 
   it("is drawn anew by pn.svi, and may be simulated", function()
