@@ -1,6 +1,7 @@
 /* chains_test.c: what samplers are told and tell: settings at their limits, defaults, starts, counts; the schedule of
  * overlapping windows and what windows remember, by plain loops; summaries of draws by their definitions. */
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include "../../src/infer/sampling/adaptation.h"
 #include "../../src/infer/sampling/sampler.h"
@@ -11,7 +12,7 @@
 /* ---- samplers ---- */
 
 typedef struct {
-  long calls;
+  atomic_long calls; /* chains run side by side */
   double least; /* the density is 0 below, of the first number */
   double slope; /* added to the gradient */
   double tight; /* 0, or how many times narrower it is */
