@@ -200,9 +200,9 @@ static void *cancel_soon(void *c) {
 
 static void cancellation(int threads) {
   pn_context *c = pn_context_new(&(pn_context_config){.threads = threads});
+  pn_tensor *x = vector(c, 400000);
   pthread_t other;
   pthread_create(&other, NULL, cancel_soon, c);
-  pn_tensor *x = vector(c, 400000);
   size_t mark = pn_scope_open(c);
   while (pn_exp(c, x)) pn_scope_close(c, mark);
   pthread_join(other, NULL);
