@@ -109,7 +109,9 @@ describe("the amalgamation", function()
     local tests = TESTS
     if soak and compiler.name == "cc" then
       tests = {}
-      for path in io.popen("ls spec/c/*_test.c"):lines() do tests[#tests + 1] = path:match "([^/]+)%.c$" end
+      for path in io.popen("grep -L '/src/bridge/' spec/c/*_test.c"):lines() do
+        tests[#tests + 1] = path:match "([^/]+)%.c$" -- the bridge is a library of its own
+      end
     end
     for _, test in ipairs(tests) do
       it(("passes %s, compiled by %s"):format(test, compiler.name), function()
