@@ -19,7 +19,7 @@ static uint32_t axis_mask(const pn_tensor *x, const pni_attr *a) {
 static pn_status infer_reduce(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0];
   uint32_t mask = axis_mask(x, call->attr);
-  if (mask >> x->ndim || call->attr->i[0] >> x->ndim)
+  if (call->attr->i[0] >> x->ndim)
     return pni_fail(c, PN_SHAPE, "%s: axes must lie in the tensor's %d axes", call->op->name, x->ndim);
   out->dtype = x->dtype == PN_BOOL ? PN_INT64 : x->dtype;
   out->ndim = 0;
@@ -42,7 +42,7 @@ typedef struct {
 /* `lines`: the caller can reduce lines, so leading axes may stay in front. */
 static pn_status arrange(pn_context *c, pn_tensor *x, uint32_t mask, bool lines, layout *l) {
   int order[PN_MAX_DIMS], n = 0;
-  bool leading = mask != 0, trailing = true;
+  bool leading = true, trailing = true;
   for (int i = 0; i < x->ndim; i++) {
     bool reduced = mask >> i & 1;
     if (i > 0 && reduced && !(mask >> (i - 1) & 1)) leading = false;
@@ -238,7 +238,7 @@ static pn_status eval_logsumexp(pn_context *c, const pni_call *call, pn_tensor *
 /* mean = sum / n, scaled in place before the result is published */
 static pn_status eval_mean(pn_context *c, const pni_call *call, pn_tensor *out) {
   if (nonempty(c, call, out) || reduce(c, call, out, PNI_SUM)) return c->status;
-  double scale = out->numel ? (double)out->numel / (double)call->in[0]->numel : 0;
+  double scale = (double)out->numel / (double)call->in[0]->numel;
   if (out->dtype == PN_FLOAT64) {
     double *v = pni_data(out);
     for (pni_span s = {0}; pni_next_span(c, out->numel, &s);)
