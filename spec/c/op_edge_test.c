@@ -1,13 +1,14 @@
 /*
 ** op_edge_test.c: operations at their edges. What a refusal says, every word and number of it; sizes at limits and one
-** beyond; slices, views and columns of all kinds against plain loops; long rows, which are done in parts; gradients that
-** are added where others are already, and what their graphs are made of.
+** beyond; slices, views and columns of all kinds against plain loops; long rows, which are done in parts; gradients
+** that are added where others are already, and what their graphs are made of.
 */
 #include <stdlib.h>
 #include "../../src/autodiff/graph.h"
 #include "../../src/autodiff/nonfinite.h"
 #include "../../src/autodiff/random_source.h"
 #include "../../src/autodiff/replay/replay.h"
+#include "../../src/math/special.h"
 #include "../../src/tensor/kernel/reduce.h"
 #include "gradient.h"
 
@@ -404,6 +405,15 @@ static void slices(C *c) {
     CHECK(pn_slice(c, x, 0, 2, 1, far[k]) != NULL && pn_slice(c, x, 0, far[k], 0, 1) != NULL);
   }
   CHECK_INT(pn_tensor_numel(pn_flip(c, zeros(c, SHAPE(2, 0)), 1)), 0);
+  /* what has no element lies where the whole does */
+  T *m = zeros(c, SHAPE(3, 4));
+  CHECK_INT(pn_slice(c, m, 1, INT64_MAX, 0, 1)->offset, 0);
+  for (int64_t k = -5; k <= 6; k++) {
+    T *d = pn_diagonal_at(c, m, k);
+    const int64_t from = k < 0 ? -k * 4 : k, size = k < 0 ? 3 + k : k ? 4 - k : 3;
+    CHECK_INT(d->numel, size < 0 ? 0 : size);
+    CHECK_INT(d->offset, size > 0 ? from : 0);
+  }
 }
 
 /* Do axes stay, or are split? Then each number of elements that last axes of x have, last axes of the result have. */
@@ -549,7 +559,7 @@ static void column_sums(C *c) {
 static void in_place(C *unused) {
   (void)unused;
   const size_t size = (size_t)256 * 1024 * 8;
-  C *c = pn_context_new(&(pn_context_config){.memory_limit = size + size / 2, .threads = 1});
+  C *c = pn_context_new(&(pn_context_config){.memory_limit = size + size / 2, .threads = 1, .pool_limit = PN_NO_POOL});
   size_t mark = pn_scope_open(c);
   T *x = zeros(c, SHAPE(256, 8, 128));
   CHECK(pn_sum(c, x, axis(0), 0) && pn_sum(c, x, axis(2), 0) && pn_sum(c, x, (pn_axes){2, {1, 2}}, 0));
@@ -558,6 +568,11 @@ static void in_place(C *unused) {
   CHECK(pn_sum(c, pn_reshape(c, x, SHAPE(1, 2048, 128)), (pn_axes){2, {0, 1}}, 1) != NULL);
   CHECK_INT(pn_context_status(c), PN_OK);
   pn_scope_close(c, mark);
+  /* and places that are all within are read where they lie */
+  mark = pn_scope_open(c);
+  CHECK(pn_take(c, zeros(c, SHAPE(2)), 0, whole(c, SHAPE(127 * 1024))) != NULL);
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_status(c), PN_OK);
   pn_context_close(c);
 }
 
@@ -571,8 +586,8 @@ static T *weighed(C *c, T *t, double shift) {
 static T *turned(C *c, T *t) { return weighed(c, pn_square(c, pn_flip(c, t, -1)), 1); }
 static T *odd(C *c, T *t) { return pn_square(c, pn_slice(c, t, -1, 0, 3, 2)); }
 
-/* A slice by steps adds its gradient to what is there, unless that is seen elsewhere: by another input of a sum, through
- * a view, as one number that is repeated, or by a graph. Both orders. */
+/* A slice by steps adds its gradient to what is there, unless that is seen elsewhere: by another input of a sum,
+ * through a view, as one number that is repeated, or by a graph. Both orders. */
 static T *shared_sum(C *c, T *const *x) { return pn_add(c, turned(c, x[0]), weighed(c, pn_add(c, x[0], x[1]), 2)); }
 static T *sum_shared(C *c, T *const *x) { return pn_add(c, weighed(c, pn_add(c, x[0], x[1]), 2), turned(c, x[0])); }
 static T *through_view(C *c, T *const *x) {
@@ -656,6 +671,50 @@ static void joined_slices(C *c) {
     }
 }
 
+enum { ROOM = 8192, TIMES = 60 };
+
+/* Many slices that overlap, or a long chain: the graph holds TIMES tensors of ROOM numbers. */
+static T *many_slices(C *c, T *w) {
+  T *sum = number(c, 0);
+  for (int k = 0; k < TIMES; k++) {
+    size_t mark = pn_scope_open(c);
+    T *part = pn_sum(c, pn_exp(c, pn_slice(c, w, 0, k, ROOM - TIMES, 1)), PN_ALL, 0), *next = pn_add(c, sum, part);
+    sum = pn_tensor_ref(next);
+    pn_scope_close(c, mark);
+    pni_scoped(c, sum);
+  }
+  return sum;
+}
+static T *long_chain(C *c, T *w) {
+  T *y = w;
+  for (int k = 0; k < TIMES; k++) y = pn_sin(c, y);
+  return pn_sum(c, y, PN_ALL, 0);
+}
+
+/* Gradients take memory for a few tensors beside the graph, however many nodes there are. */
+static void few_gradients(C *unused) {
+  (void)unused;
+  for (int way = 0; way < 3; way++) {
+    size_t used = 0, tensor = ROOM * sizeof(double);
+    for (int turn = 0; turn < 2; turn++) {
+      C *c = pn_context_new(
+          &(pn_context_config){.memory_limit = turn ? used + 12 * tensor : 0, .threads = 1, .pool_limit = PN_NO_POOL});
+      size_t mark = pn_scope_open(c);
+      T *w = pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(ROOM), 0.5)), *y = way ? long_chain(c, w) : many_slices(c, w);
+      used = pn_context_memory(c, NULL);
+      if (turn) CHECK_STATUS(c, way == 2 ? pni_backward_spend(c, y) : pn_backward(c, y), PN_OK);
+      CHECK(!turn || used > TIMES * (tensor - TIMES * sizeof(double)) || way == 2);
+      if (turn && way == 0)
+        for (int64_t k = 1; k < ROOM; k += 7) {
+          const double times = (double)(k < TIMES ? k + 1 : k > ROOM - TIMES - 1 ? ROOM - k - 1 : TIMES);
+          CHECK_NEAR(at(w->grad, k), times * exp(0.5), 1e-13);
+        }
+      pn_scope_close(c, mark);
+      pn_context_close(c);
+    }
+  }
+}
+
 /* Axes that end the shape are summed by themselves, then the others; what has the axes of x needs no other shape. */
 static void summed_to(C *c) {
   T *g = pn_param(c, pn_rand(c, NULL, PN_FLOAT64, SHAPE(2, 3, 4, 5))), *y = pni_sum_to(c, g, zeros(c, SHAPE(3, 1, 1)));
@@ -715,6 +774,8 @@ static void eight_axes(C *c) {
   gradient_check(c, "shapes of eight axes", wide_shapes, 1, &x);
   gradient_check(c, "matrices of eight axes", wide_matrices, 1, &x);
   char buf[PNI_CAUSE];
+  T *same = pn_einsum(c, "...,...->...", IN(x, x));
+  for (int64_t k = 0; k < 16; k++) CHECK_NEAR(at(same, k), at(x, k) * at(x, k), 0);
   T *y = pn_sum(c, pn_mul(c, x, pn_full(c, PN_FLOAT64, SHAPE(WIDE), NAN)), PN_ALL, 0);
   CHECK_STR(pni_nonfinite_cause(c, y, buf), "input 2 of 'mul' (shape [2, 1, 2, 1, 2, 1, 1, 2], a constant) is NaN");
 }
@@ -927,6 +988,76 @@ static void flat_tails(C *c) {
   FAILS(pn_grad(c, g[2], 1, &x, 1, g + 3), PN_MISSING, "bessel_gap: has no derivative of order 4");
 }
 
+/* Blocks of the vector functions, and what is outside of their domain, beside one number at a time. */
+static void stirling_blocks(C *c) {
+  enum { COUNT = 601 };
+  double v[2 * COUNT];
+  for (int i = 0; i < 2 * COUNT; i++) v[i] = 0.05 + 0.02 * i;
+  v[2 * 255] = -1, v[2 * 256] = 0, v[2 * 300] = NAN, v[2 * 600] = INFINITY, v[2 * 40] = 1e9, v[2 * 41] = 10,
+        v[2 * 42] = 11;
+  for (int order = 0; order < 4; order++)
+    for (int n = COUNT; n > 0; n = n == COUNT ? 257 : n - (n > 256 ? 1 : 255))
+      for (int dtype = PN_FLOAT64; dtype <= PN_FLOAT32; dtype++) {
+        T *x = pn_slice(c, pn_cast(c, pn_from_data(c, PN_FLOAT64, SHAPE(2 * COUNT), v), (pn_dtype)dtype), 0, 0, n, 2);
+        T *y = pni_apply1(c, &pni_op_stirling_slope, x, ATTR(1, order));
+        int64_t wrong = 0;
+        for (int i = 0; i < n; i++) {
+          const double got = at(y, i), want = pni_stirling_slope(order, at(x, i));
+          wrong += !check_near(got, want, dtype == PN_FLOAT64 ? 2e-12 : 1e-6);
+        }
+        if (!check_record(wrong == 0)) printf("stirling_slope %d of %d: %d wrong\n", order, n, (int)wrong);
+      }
+}
+
+/* How many edges are below v, or (right) equal it; NaN is above all. */
+static int64_t place_of(const double *edges, int64_t n, double v, bool right, bool closed) {
+  int64_t k = 0;
+  for (int64_t i = 0; i < n; i++)
+    k += isnan(edges[i]) ? (right && isnan(v)) : isnan(v) || edges[i] < v || (right && edges[i] == v);
+  return right && closed && n && v == edges[n - 1] ? n - 1 : k;
+}
+
+static void places(C *c) {
+  static const double edges[][6] = {{0, 1, 2, 3, 4, 5},   {-2, -1, 0, 0, 7, 30},   {1, 1, 1, 1, 1, 1},
+                                    {0, 2, 4, 6, 8, 9},   {-3, 0, 3, 6, NAN, NAN}, {NAN, NAN, NAN, NAN, NAN, NAN},
+                                    {-5, -3, -1, 1, 3, 5}};
+  double v[40];
+  for (int i = 0; i < 40; i++) v[i] = i * 0.5 - 6;
+  v[37] = INFINITY, v[38] = -INFINITY, v[39] = NAN;
+  for (size_t k = 0; k < sizeof edges / sizeof *edges; k++)
+    for (int64_t n = 0; n <= 6; n++)
+      for (int many = 1; many <= 40; many += 13)
+        for (int dtype = PN_FLOAT64; dtype <= PN_INT64; dtype++)
+          for (int way = 0; way < 4; way++) {
+            size_t mark = pn_scope_open(c);
+            T *e = pn_from_data(c, PN_FLOAT64, SHAPE(n), edges[k]), *x = pn_from_data(c, PN_FLOAT64, SHAPE(many), v);
+            if (dtype == PN_INT64) x = pn_floor(c, pn_clamp(c, pn_where(c, pn_isnan(c, x), number(c, 0), x), -9, 9));
+            if (dtype == PN_INT64) e = pn_where(c, pn_isnan(c, e), number(c, 8), e);
+            T *y = pn_bucketize(c, pn_cast(c, x, (pn_dtype)dtype), pn_cast(c, e, (pn_dtype)dtype), way % 2, way / 2);
+            double plain[6];
+            for (int64_t i = 0; i < n; i++) plain[i] = at(e, i);
+            int64_t wrong = y == NULL;
+            for (int64_t i = 0; y && i < many; i++)
+              wrong += at(y, i) != (double)place_of(plain, n, at(x, i), way % 2, way / 2);
+            if (!check_record(wrong == 0))
+              printf("edges %d, %d of them, way %d, dtype %d, %d: %d wrong\n", (int)k, (int)n, way, dtype, many,
+                     (int)wrong);
+            pn_scope_close(c, mark);
+          }
+}
+
+/* More taken off the count of a variance than there are numbers: no number, not a negative one. */
+static void variances(C *c) {
+  T *x = pn_from_data(c, PN_FLOAT64, SHAPE(2, 2), (double[]){1, 3, 2, 8});
+  CHECK_NEAR(at(pn_var(c, x, axis(1), 3, 0), 1), INFINITY, 0);
+  CHECK_NEAR(at(pn_var(c, x, axis(1), 2, 0), 0), INFINITY, 0);
+  CHECK_NEAR(at(pn_var(c, x, axis(1), 0.5, 1), 1), 12, 1e-15);
+  CHECK_NEAR(at(pn_std(c, x, axis(1), 1, 0), 0), sqrt(2), 1e-15);
+  CHECK_INT(pn_tensor_numel(pn_var(c, zeros(c, SHAPE(0, 3)), axis(1), 1, 0)), 0);
+  T *w = pn_param(c, zeros(c, SHAPE(0, 3))), *g = NULL, *y = pn_sum(c, pn_mean(c, w, axis(1), 0), PN_ALL, 0);
+  CHECK_STATUS(c, pn_grad(c, y, 1, &w, 0, &g), PN_OK);
+}
+
 /* ---- rows without a name ---- */
 
 /* The operation of that name that f's gradient in x calls. */
@@ -985,10 +1116,11 @@ static void slopes(C *c) {
 
 int main(void) {
   C *c = pn_context_new(&(pn_context_config){.threads = 2, .seed = 3});
-  void (*const part[])(C *) = {index_texts,      shape_texts, image_texts, other_texts,     slices,   reshaped,
-                               lone_axes,        long_rows,   pieces,      column_sums,     in_place, added_gradients,
-                               joined_slices,    summed_to,   causes,      ordered_updates, spent,    narrow_draws,
-                               outward_inverses, flat_tails,  slopes,      eight_axes,      sources};
+  void (*const part[])(C *) = {
+      index_texts, shape_texts,     image_texts,     other_texts,  slices,           reshaped,      lone_axes,
+      long_rows,   pieces,          column_sums,     in_place,     added_gradients,  joined_slices, summed_to,
+      causes,      ordered_updates, spent,           narrow_draws, outward_inverses, flat_tails,    slopes,
+      eight_axes,  few_gradients,   stirling_blocks, places,       variances,        sources};
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
     size_t mark = pn_scope_open(c);
     part[k](c);

@@ -25,7 +25,7 @@ static pn_tensor *whole_index(pn_context *c, const char *where, pn_tensor *index
   pni_spec s = pni_spec_of(index);
   s.dtype = PN_INT64;
   pn_tensor *d = pni_tensor_new(c, &s), *from = d ? pni_contiguous(c, index) : NULL;
-  PNI_INTERRUPTIBLE(c, i, from ? d->numel : 0) {
+  PNI_INTERRUPTIBLE(c, i, index->numel) {
     double v =
         from->dtype == PN_FLOAT32 ? (double)((const float *)pni_data(from))[i] : ((const double *)pni_data(from))[i];
     if (!(fabs(v) < 0x1p53) || v != floor(v)) {
@@ -46,8 +46,7 @@ static pn_tensor *whole_index(pn_context *c, const char *where, pn_tensor *index
 /* Are all n places in 0 .. size - 1? */
 static bool all_within(pn_context *c, const int64_t *v, int64_t n, int64_t size) {
   uint64_t wrong = 0;
-  for (pni_span s = {0}; !wrong && pni_next_span(c, n, &s);)
-    for (int64_t i = s.begin; i < s.end; i++) wrong |= (uint64_t)v[i] >= (uint64_t)size;
+  PNI_INTERRUPTIBLE(c, i, n) wrong |= (uint64_t)v[i] >= (uint64_t)size;
   return !wrong && !pni_failed(c);
 }
 
@@ -378,8 +377,7 @@ static pn_status infer_nonzero(pn_context *c, const pni_call *call, pni_spec *ou
   if (!m) return c->status;
   int64_t n = 0;
   const uint8_t *v = pni_data(m);
-  for (pni_span s = {0}; pni_next_span(c, m->numel, &s);)
-    for (int64_t i = s.begin; i < s.end; i++) n += v[i] != 0;
+  PNI_INTERRUPTIBLE(c, i, m->numel) n += v[i] != 0;
   *out = (pni_spec){.dtype = PN_INT64, .ndim = 2, .shape = {n, m->ndim}};
   pn_tensor_unref(m);
   return c->status;
