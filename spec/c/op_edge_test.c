@@ -495,21 +495,23 @@ static void long_rows(C *c) {
 
 /* A row that is reduced in pieces is, bit for bit, what it is at once: pieces begin with whole blocks. */
 static void pieces(C *c) {
-  const int64_t sizes[] = {1 << 20, (1 << 20) + 1, (1 << 21) + 4097, (3 << 20) + 129};
-  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+  static const int64_t shapes[][2] = {{1, 1 << 20}, {3, (1 << 20) + 1}, {1, (1 << 21) + 4097}, {2, (1 << 20) + 70001}};
+  for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
     for (int dtype = PN_FLOAT64; dtype <= PN_FLOAT32; dtype++) {
       size_t mark = pn_scope_open(c);
-      const int64_t n = sizes[k];
-      T *x = pn_rand(c, NULL, (pn_dtype)dtype, SHAPE(n)), *y = pn_sum(c, x, PN_ALL, 0);
-      double wide;
-      float narrow;
+      const int64_t rows = shapes[k][0], n = shapes[k][1];
+      T *x = pn_rand(c, NULL, (pn_dtype)dtype, SHAPE(rows, n)), *y = pn_sum(c, x, axis(1), 0);
+      double wide[3];
+      float narrow[3];
       if (dtype == PN_FLOAT64)
-        pni_reducers_f64[PNI_SUM].rows(pni_data(x), 1, n, &wide);
+        pni_reducers_f64[PNI_SUM].rows(pni_data(x), rows, n, wide);
       else
-        pni_reducers_f32[PNI_SUM].rows(pni_data(x), 1, n, &narrow);
-      CHECK_NEAR(at(y, 0), dtype == PN_FLOAT64 ? wide : (double)narrow, 0);
-      T *place = pn_argmax(c, x, 0, 0), *top = pn_max(c, x, PN_ALL, 0);
-      CHECK_NEAR(at(top, 0), at(x, (int64_t)at(place, 0)), 0);
+        pni_reducers_f32[PNI_SUM].rows(pni_data(x), rows, n, narrow);
+      T *place = pn_argmax(c, x, 1, 0), *top = pn_max(c, x, axis(1), 0);
+      for (int64_t i = 0; i < rows; i++) {
+        CHECK_NEAR(at(y, i), dtype == PN_FLOAT64 ? wide[i] : (double)narrow[i], 0);
+        CHECK_NEAR(at(top, i), at(x, i * n + (int64_t)at(place, i)), 0);
+      }
       pn_scope_close(c, mark);
     }
 }
@@ -530,9 +532,9 @@ static void fold(const double *x, int64_t n, int64_t width, double *sum) {
 /* Sums of columns: of lines that a strip of 4 KiB holds four of, and of which there are two strips, as many as fit into
  * one are a line; what is left over follows. */
 static void column_sums(C *c) {
-  static const int64_t shapes[][2] = {{64, 2},    {63, 129}, {64, 129}, {65, 129},  {129, 700},
-                                      {300, 513}, {7, 128},  {8, 128},  {9, 128},   {511, 2},
-                                      {512, 2},   {1025, 2}, {5000, 3}, {700, 100}, {129, 300}};
+  static const int64_t shapes[][2] = {{64, 2},   {63, 129},  {64, 129},  {65, 129},  {129, 700}, {300, 513},
+                                      {7, 128},  {8, 128},   {9, 128},   {511, 2},   {512, 2},   {1025, 2},
+                                      {5000, 3}, {700, 100}, {129, 300}, {4097, 129}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     size_t mark = pn_scope_open(c);
     int64_t n = shapes[s][0], width = shapes[s][1], group = 512 / width;
@@ -1046,6 +1048,42 @@ static void places(C *c) {
           }
 }
 
+/* What a plan may reduce tile by tile: floats, over axes that end the shape. */
+static void folds(C *c) {
+  const pni_op *const ops[] = {&pni_op_sum, &pni_op_mean, &pni_op_prod, &pni_op_max, &pni_op_min, &pni_op_logsumexp};
+  const int which[] = {PNI_SUM, PNI_SUM, PNI_PROD, PNI_MAX, PNI_MIN, PNI_LOGSUMEXP};
+  T *x = zeros(c, SHAPE(2, 3, 5, 1)), *list[] = {x, pn_cast(c, x, PN_FLOAT32), pn_cast(c, x, PN_INT64)};
+  for (int64_t mask = 0; mask < 16; mask++)
+    for (int k = 0; k < 6; k++)
+      for (int dtype = 0; dtype < 3; dtype++) {
+        int first = 0;
+        while (mask && !(mask >> first & 1)) first++;
+        const pni_call call = {.op = ops[k], .in = list + dtype, .nin = 1, .attr = ATTR(2, mask, 0)};
+        const bool ends = mask == 0 || mask >> first == (1 << (4 - first)) - 1;
+        int64_t n = -1;
+        double scale = -1;
+        pni_fold f = ops[k]->fold(&call, &n, &scale);
+        const pni_reducer *r = dtype ? pni_reducers_f32 : pni_reducers_f64;
+        CHECK(f == (ends && dtype < 2 ? r[which[k]].rows : NULL));
+        if (f) CHECK_INT(n, pni_count(4 - first, x->shape + first));
+        if (f) CHECK_NEAR(scale, k == 1 ? 1 / (double)n : 0, 0);
+        if (dtype < 2)
+          CHECK(ops[k]->pieces(&call) == (k > 1 ? NULL : dtype ? &pni_sum_pieces_f32 : &pni_sum_pieces_f64));
+      }
+  const pni_call none = {.op = ops[0], .in = (T *[]){zeros(c, SHAPE(0, 3))}, .nin = 1, .attr = ATTR(2, 0, 0)};
+  CHECK(ops[0]->fold(&none, &(int64_t){0}, &(double){0}) == NULL);
+  /* nothing adds up to 0, whatever the memory held */
+  for (int turn = 0; turn < 4; turn++) {
+    size_t mark = pn_scope_open(c);
+    pn_full(c, PN_FLOAT64, SHAPE(6), 7);
+    pn_scope_close(c, mark);
+    T *y = turn % 2 ? pn_prod(c, zeros(c, SHAPE(0, 3)), axis(0), 0) : pn_sum(c, zeros(c, SHAPE(0, 3)), axis(0), 0);
+    for (int64_t k = 0; k < 3; k++) CHECK_NEAR(at(y, k), turn % 2, 0);
+  }
+  CHECK_NEAR(at(pn_sum(c, number(c, 3), PN_ALL, 0), 0), 3, 0);
+  CHECK_NEAR(at(pn_logsumexp(c, number(c, 3), PN_ALL, 1), 0), 3, 0);
+}
+
 /* More taken off the count of a variance than there are numbers: no number, not a negative one. */
 static void variances(C *c) {
   T *x = pn_from_data(c, PN_FLOAT64, SHAPE(2, 2), (double[]){1, 3, 2, 8});
@@ -1120,7 +1158,7 @@ int main(void) {
       index_texts, shape_texts,     image_texts,     other_texts,  slices,           reshaped,      lone_axes,
       long_rows,   pieces,          column_sums,     in_place,     added_gradients,  joined_slices, summed_to,
       causes,      ordered_updates, spent,           narrow_draws, outward_inverses, flat_tails,    slopes,
-      eight_axes,  few_gradients,   stirling_blocks, places,       variances,        sources};
+      eight_axes,  few_gradients,   stirling_blocks, places,       variances,        folds,         sources};
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
     size_t mark = pn_scope_open(c);
     part[k](c);

@@ -105,9 +105,8 @@ static void reduce_rows(void *data, int64_t begin, int64_t end) {
 
 /* n lines of `width` columns, `bytes` apart, into acc; many lines by halves, so that errors grow with log n as along
  * rows. Then width is at most a strip. */
-enum { BLOCK = 64, STRIP = 4096 };
+enum { BLOCK = 64, STRIP = 4096, MANY = 1 << 12 };
 static void fold_lines(const job *j, const char *x, int64_t n, int64_t bytes, int64_t width, char *acc) {
-  enum { MANY = 1 << 12 };
   if (n > MANY && pni_leaves(j->c)) return;
   if (n <= BLOCK) {
     memcpy(acc, x, (size_t)(width * j->size));
