@@ -532,9 +532,9 @@ static void fold(const double *x, int64_t n, int64_t width, double *sum) {
 /* Sums of columns: of lines that a strip of 4 KiB holds four of, and of which there are two strips, as many as fit into
  * one are a line; what is left over follows. */
 static void column_sums(C *c) {
-  static const int64_t shapes[][2] = {{64, 2},   {63, 129},  {64, 129},  {65, 129},  {129, 700}, {300, 513},
-                                      {7, 128},  {8, 128},   {9, 128},   {511, 2},   {512, 2},   {1025, 2},
-                                      {5000, 3}, {700, 100}, {129, 300}, {4097, 129}};
+  static const int64_t shapes[][2] = {{64, 2},   {63, 129},  {64, 129},  {65, 129},   {129, 700},  {300, 513},
+                                      {7, 128},  {8, 128},   {9, 128},   {511, 2},    {512, 2},    {1025, 2},
+                                      {5000, 3}, {700, 100}, {129, 300}, {4097, 129}, {129, 2100}, {70, 1500}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     size_t mark = pn_scope_open(c);
     int64_t n = shapes[s][0], width = shapes[s][1], group = 512 / width;
@@ -1048,6 +1048,13 @@ static void places(C *c) {
           }
 }
 
+static void columns_alone(C *unused) {
+  (void)unused;
+  C *c = pn_context_new(&(pn_context_config){.threads = 1, .seed = 8});
+  column_sums(c);
+  pn_context_close(c);
+}
+
 /* What a plan may reduce tile by tile: floats, over axes that end the shape. */
 static void folds(C *c) {
   const pni_op *const ops[] = {&pni_op_sum, &pni_op_mean, &pni_op_prod, &pni_op_max, &pni_op_min, &pni_op_logsumexp};
@@ -1154,11 +1161,12 @@ static void slopes(C *c) {
 
 int main(void) {
   C *c = pn_context_new(&(pn_context_config){.threads = 2, .seed = 3});
-  void (*const part[])(C *) = {
-      index_texts, shape_texts,     image_texts,     other_texts,  slices,           reshaped,      lone_axes,
-      long_rows,   pieces,          column_sums,     in_place,     added_gradients,  joined_slices, summed_to,
-      causes,      ordered_updates, spent,           narrow_draws, outward_inverses, flat_tails,    slopes,
-      eight_axes,  few_gradients,   stirling_blocks, places,       variances,        folds,         sources};
+  void (*const part[])(C *) = {index_texts,     shape_texts,     image_texts,   other_texts,      slices,
+                               reshaped,        lone_axes,       long_rows,     pieces,           column_sums,
+                               in_place,        added_gradients, joined_slices, summed_to,        causes,
+                               ordered_updates, spent,           narrow_draws,  outward_inverses, flat_tails,
+                               slopes,          eight_axes,      few_gradients, stirling_blocks,  places,
+                               variances,       folds,           columns_alone, sources};
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
     size_t mark = pn_scope_open(c);
     part[k](c);
