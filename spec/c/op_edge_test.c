@@ -650,11 +650,17 @@ static void joined_slices(C *c) {
   static const struct {
     int64_t slice[4][2]; /* start, count */
     int pieces;          /* 0: added up */
-  } cases[] = {{{{0, 3}, {3, 4}}, 2}, {{{0, 3}, {4, 3}}, 3},
-               {{{1, 2}, {3, 3}}, 4}, {{{4, 2}, {0, 3}, {3, 1}}, 4},
-               {{{1, 2}, {2, 2}}, 0}, {{{1, 2}, {1, 3}}, 0},
-               {{{1, 2}, {1, 2}}, 0}, {{{1, 2}, {4, 2}, {1, 2}}, 5},
-               {{{0, 7}}, 0},         {{{5, 2}, {2, 2}, {0, 2}, {4, 1}}, 4}};
+  } cases[] = {{{{0, 3}, {3, 4}}, 2},
+               {{{3, 4}, {0, 3}}, 2},
+               {{{0, 3}, {4, 3}}, 3},
+               {{{1, 2}, {3, 3}}, 4},
+               {{{4, 2}, {0, 3}, {3, 1}}, 4},
+               {{{1, 2}, {2, 2}}, 0},
+               {{{1, 2}, {1, 3}}, 0},
+               {{{1, 2}, {1, 2}}, 0},
+               {{{1, 2}, {4, 2}, {1, 2}}, 5},
+               {{{0, 7}}, 0},
+               {{{5, 2}, {2, 2}, {0, 2}, {4, 1}}, 4}};
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
     for (int ax = 0; ax < 2; ax++) {
       size_t mark = pn_scope_open(c);
@@ -715,6 +721,44 @@ static void few_gradients(C *unused) {
       pn_context_close(c);
     }
   }
+}
+
+/* Slices along both axes, of places and sizes that are equal or are an axis's number, and one of no elements beyond the
+ * end, are told apart; so are hundreds of them. */
+static void crossing_slices(C *c) {
+  static const int64_t list[][3] = {{0, 1, 2}, {1, 1, 2}, {0, 1, 1}, {0, 1, 3},         {1, 0, 1},
+                                    {0, 0, 1}, {1, 1, 1}, {0, 1, 1}, {0, INT64_MAX, 0}, {1, 2, 1},
+                                    {0, 2, 1}, {1, 1, 3}, {1, 1, 2}, {0, 3, 1}};
+  enum { COUNT = sizeof list / sizeof *list, MANY = 300 };
+  T *w = pn_param(c, zeros(c, SHAPE(5, 5))), *g = NULL;
+  for (int from = 0; from < COUNT; from++)
+    for (int n = 2; n <= COUNT; n += n < 4 ? 1 : 5) {
+      size_t mark = pn_scope_open(c);
+      double want[25] = {0};
+      T *sum = number(c, 0);
+      for (int k = 0; k < n; k++) {
+        const int64_t *a = list[(from + k) % COUNT];
+        T *part = pn_sum(c, pn_exp(c, pn_slice(c, w, (int)a[0], a[1], a[2], 1)), PN_ALL, 0);
+        sum = pn_add(c, sum, pn_mul(c, part, number(c, k + 2)));
+        for (int64_t i = 0; i < 25; i++) {
+          const int64_t place = a[0] ? i % 5 : i / 5;
+          want[i] += place >= a[1] && place - a[1] < a[2] ? k + 2 : 0;
+        }
+      }
+      CHECK_STATUS(c, pn_grad(c, sum, 1, &w, 0, &g), PN_OK);
+      int wrong = 0;
+      for (int64_t i = 0; i < 25; i++) wrong += at(g, i) != want[i];
+      if (!check_record(wrong == 0)) printf("%d slices from %d on: %d wrong\n", n, from, wrong);
+      pn_scope_close(c, mark);
+    }
+  w = pn_param(c, zeros(c, SHAPE(MANY)));
+  T *sum = number(c, 0);
+  for (int64_t k = 0; k < 2 * MANY; k++) {
+    T *one = pn_exp(c, pn_slice(c, w, 0, k * 7 % MANY, 1, 1));
+    sum = pn_add(c, sum, pn_mul(c, one, number(c, (double)(k * 7 % MANY + (k < MANY)))));
+  }
+  CHECK_STATUS(c, pn_grad(c, pn_sum(c, sum, PN_ALL, 0), 1, &w, 1, &g), PN_OK);
+  for (int64_t k = 0; k < MANY; k++) CHECK_NEAR(at(g, k), (double)(2 * k + 1), 0);
 }
 
 /* Axes that end the shape are summed by themselves, then the others; what has the axes of x needs no other shape. */
@@ -1161,18 +1205,22 @@ static void slopes(C *c) {
 
 int main(void) {
   C *c = pn_context_new(&(pn_context_config){.threads = 2, .seed = 3});
-  void (*const part[])(C *) = {index_texts,     shape_texts,     image_texts,   other_texts,      slices,
-                               reshaped,        lone_axes,       long_rows,     pieces,           column_sums,
-                               in_place,        added_gradients, joined_slices, summed_to,        causes,
-                               ordered_updates, spent,           narrow_draws,  outward_inverses, flat_tails,
-                               slopes,          eight_axes,      few_gradients, stirling_blocks,  places,
-                               variances,       folds,           columns_alone, sources};
+  void (*const part[])(C *) = {index_texts, shape_texts,     image_texts,   other_texts,     slices,
+                               reshaped,    lone_axes,       long_rows,     pieces,          column_sums,
+                               in_place,    added_gradients, joined_slices, crossing_slices, summed_to,
+                               causes,      ordered_updates, spent,         narrow_draws,    outward_inverses,
+                               flat_tails,  slopes,          eight_axes,    few_gradients,   stirling_blocks,
+                               places,      variances,       folds,         columns_alone,   sources};
+  size_t start = pn_scope_open(c);
+  pn_sum(c, pn_rand(c, NULL, PN_FLOAT64, SHAPE(1 << 18)), PN_ALL, 0); /* threads are there */
+  pn_scope_close(c, start);
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
-    size_t mark = pn_scope_open(c);
+    size_t mark = pn_scope_open(c), before = pn_context_memory(c, NULL), room = c->scope_cap;
     part[k](c);
     pn_scope_close(c, mark);
     if (pn_context_objects(c)) printf("part %d\n", (int)k);
     CHECK_INT(pn_context_objects(c), 0);
+    CHECK(room != c->scope_cap || pn_context_memory(c, NULL) == before);
     CHECK_INT(pn_context_status(c), PN_OK);
     pn_context_clear_error(c);
   }
