@@ -1135,6 +1135,56 @@ static void folds(C *c) {
   CHECK_NEAR(at(pn_logsumexp(c, number(c, 3), PN_ALL, 1), 0), 3, 0);
 }
 
+/* Joining has a short way where the axis leads and inputs lie in one piece each, and gives the same bytes by it. */
+static void joins(C *c) {
+  static const int64_t shapes[][3] = {{1, 2, 3}, {2, 2, 3}, {1, 1, 3}, {3, 1, 2}, {0, 2, 3}};
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (int ax = 0; ax < 3; ax++)
+      for (int way = 0; way < 4; way++)
+        for (int dtype = PN_FLOAT64; dtype <= PN_BOOL; dtype++) {
+          size_t mark = pn_scope_open(c);
+          int64_t wider[3] = {shapes[s][0], shapes[s][1], shapes[s][2]};
+          wider[ax] += 2;
+          T *in[2];
+          for (int k = 0; k < 2; k++) {
+            const int64_t *shape = k ? wider : shapes[s];
+            const int64_t n = pni_count(3, shape);
+            T *t = pn_reshape(c, pn_arange(c, PN_FLOAT64, k, (double)(n + k), 1), 3, shape);
+            in[k] = pn_cast(c, t, (pn_dtype)dtype);
+            if (way >> k & 1) in[k] = pn_flip(c, in[k], 2);
+          }
+          T *want = pn_concatenate(c, 2, in, ax), *got = pn_full(c, (pn_dtype)dtype, 3, want->shape, 1);
+          pni_prepared p;
+          const pni_call call = {.op = &pni_op_concatenate, .in = in, .nin = 2, .attr = ATTR(1, ax)};
+          const bool fits = pni_count(ax, want->shape) == 1 && pni_is_contiguous(in[0]) && pni_is_contiguous(in[1]);
+          const bool ready = pni_op_concatenate.prepare(&call, got, &p);
+          CHECK(ready == fits);
+          if (ready) CHECK_STATUS(c, pni_op_concatenate.run(c, &p), PN_OK);
+          int wrong = 0;
+          for (int64_t i = 0; ready && i < want->numel; i++) wrong += at(got, i) != at(want, i);
+          CHECK_INT(wrong, 0);
+          pn_scope_close(c, mark);
+        }
+}
+
+/* Elements beyond those that are looked up at once, by one thread. */
+static void many_places(C *unused) {
+  (void)unused;
+  C *c = pn_context_new(&(pn_context_config){.threads = 1});
+  const int64_t n = 2 * 65536 + 4321;
+  T *x = pn_arange(c, PN_FLOAT64, 0, (double)n, 1),
+    *e = pn_from_data(c, PN_FLOAT64, SHAPE(3), (double[]){99, 70000, 131080});
+  T *y = pn_bucketize(c, x, e, 1, 0);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < n; i++) wrong += at(y, i) != (i >= 99) + (i >= 70000) + (i >= 131080);
+  CHECK_INT(wrong, 0);
+  T *w = pn_param(c, e), *b = pn_buffer(c, e);
+  CHECK(w->storage->version == 1 && b->storage->version == 1);
+  CHECK_STATUS(c, pn_param_set(c, b, pn_neg(c, e)), PN_OK);
+  CHECK(b->storage->version == 2 && at(b, 2) == -131080);
+  pn_context_close(c);
+}
+
 /* More taken off the count of a variance than there are numbers: no number, not a negative one. */
 static void variances(C *c) {
   T *x = pn_from_data(c, PN_FLOAT64, SHAPE(2, 2), (double[]){1, 3, 2, 8});
@@ -1205,12 +1255,12 @@ static void slopes(C *c) {
 
 int main(void) {
   C *c = pn_context_new(&(pn_context_config){.threads = 2, .seed = 3});
-  void (*const part[])(C *) = {index_texts, shape_texts,     image_texts,   other_texts,     slices,
-                               reshaped,    lone_axes,       long_rows,     pieces,          column_sums,
-                               in_place,    added_gradients, joined_slices, crossing_slices, summed_to,
-                               causes,      ordered_updates, spent,         narrow_draws,    outward_inverses,
-                               flat_tails,  slopes,          eight_axes,    few_gradients,   stirling_blocks,
-                               places,      variances,       folds,         columns_alone,   sources};
+  void (*const part[])(C *) = {
+      index_texts, shape_texts, image_texts,     other_texts,     slices,          reshaped,         lone_axes,
+      long_rows,   pieces,      column_sums,     in_place,        added_gradients, joined_slices,    crossing_slices,
+      summed_to,   causes,      ordered_updates, spent,           narrow_draws,    outward_inverses, flat_tails,
+      slopes,      eight_axes,  few_gradients,   stirling_blocks, places,          variances,        folds,
+      joins,       many_places, columns_alone,   sources};
   size_t start = pn_scope_open(c);
   pn_sum(c, pn_rand(c, NULL, PN_FLOAT64, SHAPE(1 << 18)), PN_ALL, 0); /* threads are there */
   pn_scope_close(c, start);
