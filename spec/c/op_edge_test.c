@@ -761,6 +761,19 @@ static void crossing_slices(C *c) {
   for (int64_t k = 0; k < MANY; k++) CHECK_NEAR(at(g, k), (double)(2 * k + 1), 0);
 }
 
+/* Data that had a gradient when the graph was made, and has none by then, is passed by. */
+static void withdrawn(C *c) {
+  T *x = pn_from_data(c, PN_FLOAT64, SHAPE(3), (double[]){2, 3, 5}), *w = pn_param(c, number(c, 7));
+  CHECK_STATUS(c, pn_tensor_set_requires_grad(c, x, 1), PN_OK);
+  T *y =
+      pn_add(c, pn_mul(c, pn_sum(c, pn_slice(c, x, 0, 1, 2, 1), PN_ALL, 0), w), pn_sum(c, pn_square(c, x), PN_ALL, 0));
+  T *z = pn_mul(c, pn_sum(c, pn_flip(c, pn_exp(c, x), 0), PN_ALL, 0), w);
+  CHECK_STATUS(c, pn_tensor_set_requires_grad(c, x, 0), PN_OK);
+  CHECK_STATUS(c, pn_backward(c, pn_add(c, y, pn_mul(c, z, number(c, 0)))), PN_OK);
+  CHECK_NEAR(at(w->grad, 0), 8, 0);
+  CHECK(x->grad == NULL && x->mark == 0);
+}
+
 /* Axes that end the shape are summed by themselves, then the others; what has the axes of x needs no other shape. */
 static void summed_to(C *c) {
   T *g = pn_param(c, pn_rand(c, NULL, PN_FLOAT64, SHAPE(2, 3, 4, 5))), *y = pni_sum_to(c, g, zeros(c, SHAPE(3, 1, 1)));
@@ -1255,12 +1268,12 @@ static void slopes(C *c) {
 
 int main(void) {
   C *c = pn_context_new(&(pn_context_config){.threads = 2, .seed = 3});
-  void (*const part[])(C *) = {
-      index_texts, shape_texts, image_texts,     other_texts,     slices,          reshaped,         lone_axes,
-      long_rows,   pieces,      column_sums,     in_place,        added_gradients, joined_slices,    crossing_slices,
-      summed_to,   causes,      ordered_updates, spent,           narrow_draws,    outward_inverses, flat_tails,
-      slopes,      eight_axes,  few_gradients,   stirling_blocks, places,          variances,        folds,
-      joins,       many_places, columns_alone,   sources};
+  void (*const part[])(C *) = {index_texts,   shape_texts,     image_texts,      other_texts, slices,   reshaped,
+                               lone_axes,     long_rows,       pieces,           column_sums, in_place, added_gradients,
+                               joined_slices, withdrawn,       crossing_slices,  summed_to,   causes,   ordered_updates,
+                               spent,         narrow_draws,    outward_inverses, flat_tails,  slopes,   eight_axes,
+                               few_gradients, stirling_blocks, places,           variances,   folds,    joins,
+                               many_places,   columns_alone,   sources};
   size_t start = pn_scope_open(c);
   pn_sum(c, pn_rand(c, NULL, PN_FLOAT64, SHAPE(1 << 18)), PN_ALL, 0); /* threads are there */
   pn_scope_close(c, start);
