@@ -39,7 +39,7 @@ static pn_status broadcast_all(pn_context *c, const pni_call *call, pni_spec *ou
                       pn_dtype_name((pn_dtype)a->dtype), pn_dtype_name((pn_dtype)b->dtype));
     pn_tensor joint = {.dtype = out->dtype, .ndim = out->ndim};
     memcpy(joint.shape, out->shape, sizeof joint.shape);
-    if (pni_broadcast(c, call->op->name, k == 1 ? a : &joint, b, out)) return c->status;
+    if (pni_broadcast(c, call->op->name, &joint, b, out)) return c->status;
   }
   return PN_OK;
 }

@@ -24,9 +24,10 @@ bool pni_slice_parts_takes(const pn_tensor *y) {
   return y->op == &pni_op_slice && y->attr->i[2] > 0 && y->attr->i[3] == 1;
 }
 
+enum { LATE = 64 };
+
 /* A late part of node `at` of the very place that y shows, or NULL. */
 static pni_slice_part *same_place(const pni_slice_parts *p, int64_t at, const pn_tensor *y) {
-  enum { LATE = 64 };
   int64_t i = p->last[at];
   for (int k = 0; k < LATE && i >= 0; k++, i = p->v[i].before) {
     const int64_t *a = p->v[i].y->attr->i, *b = y->attr->i;

@@ -127,7 +127,7 @@ static void one(const T *l, const T *g, int64_t at, int n, T *out) {
 
 static bool is_small(const T *l) {
   int64_t n = l->shape[l->ndim - 1];
-  return n >= 1 && n <= LARGEST && l->numel;
+  return n <= LARGEST && l->numel;
 }
 
 static pn_status infer_slope(C *c, const pni_call *call, pni_spec *out) {

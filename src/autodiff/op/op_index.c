@@ -25,8 +25,7 @@ static pn_tensor *whole_index(pn_context *c, const char *where, pn_tensor *index
   pni_spec s = pni_spec_of(index);
   s.dtype = PN_INT64;
   pn_tensor *d = pni_tensor_new(c, &s), *from = d ? pni_contiguous(c, index) : NULL;
-  for (int64_t i = 0; from && i < d->numel; i++) {
-    if (i % PNI_SPAN == 0 && pni_check_cancel(c)) break;
+  PNI_INTERRUPTIBLE(c, i, index->numel) {
     double v =
         from->dtype == PN_FLOAT32 ? (double)((const float *)pni_data(from))[i] : ((const double *)pni_data(from))[i];
     if (!(fabs(v) < 0x1p53) || v != floor(v)) {
@@ -47,8 +46,7 @@ static pn_tensor *whole_index(pn_context *c, const char *where, pn_tensor *index
 /* Are all n places in 0 .. size - 1? */
 static bool all_within(pn_context *c, const int64_t *v, int64_t n, int64_t size) {
   uint64_t wrong = 0;
-  for (pni_span s = {0}; !wrong && pni_next_span(c, n, &s);)
-    for (int64_t i = s.begin; i < s.end; i++) wrong |= (uint64_t)v[i] >= (uint64_t)size;
+  PNI_INTERRUPTIBLE(c, i, n) wrong |= (uint64_t)v[i] >= (uint64_t)size;
   return !wrong && !pni_failed(c);
 }
 
@@ -61,8 +59,7 @@ static pn_tensor *checked_index(pn_context *c, const char *where, pn_tensor *ind
   pn_tensor *d = is_whole ? pni_tensor_new(c, &s) : whole_index(c, where, index);
   if (!d || (is_whole && pni_copy(c, d, index))) goto failed;
   int64_t *v = pni_data(d);
-  for (int64_t i = 0; i < d->numel; i++) {
-    if (i % PNI_SPAN == 0 && pni_check_cancel(c)) goto failed;
+  PNI_INTERRUPTIBLE(c, i, d->numel) {
     int64_t at = v[i] < 0 ? v[i] + size : v[i];
     if (at < 0 || at >= size) {
       pni_fail(c, PN_DOMAIN, "%s: index must lie in 0 to %lld, got %lld", where, (long long)size - 1, (long long)v[i]);
@@ -70,7 +67,7 @@ static pn_tensor *checked_index(pn_context *c, const char *where, pn_tensor *ind
     }
     v[i] = at;
   }
-  return d;
+  if (!pni_failed(c)) return d;
 failed:
   pn_tensor_unref(d);
   return NULL;
@@ -303,8 +300,8 @@ const pni_op pni_op_take = {
 static pn_status infer_take_add(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *g = call->in[0], *index = call->in[1];
   int64_t axis = call->attr->i[0];
-  bool fits = axis >= 0 && axis <= PN_MAX_DIMS && g->ndim >= axis + index->ndim &&
-              g->ndim - index->ndim < PN_MAX_DIMS && g->dtype != PN_BOOL && call->attr->i[1] >= 0;
+  int kept = g->ndim - index->ndim;
+  bool fits = axis >= 0 && axis <= kept && kept < PN_MAX_DIMS && g->dtype != PN_BOOL && call->attr->i[1] >= 0;
   for (int i = 0; fits && i < index->ndim; i++) fits = g->shape[axis + i] == index->shape[i];
   if (!fits) return pni_fail(c, PN_SHAPE, "take_add: g must hold the axes of index from axis %d on", (int)axis + 1);
   out->dtype = g->dtype;
@@ -380,8 +377,7 @@ static pn_status infer_nonzero(pn_context *c, const pni_call *call, pni_spec *ou
   if (!m) return c->status;
   int64_t n = 0;
   const uint8_t *v = pni_data(m);
-  for (pni_span s = {0}; pni_next_span(c, m->numel, &s);)
-    for (int64_t i = s.begin; i < s.end; i++) n += v[i] != 0;
+  PNI_INTERRUPTIBLE(c, i, m->numel) n += v[i] != 0;
   *out = (pni_spec){.dtype = PN_INT64, .ndim = 2, .shape = {n, m->ndim}};
   pn_tensor_unref(m);
   return c->status;
@@ -392,8 +388,7 @@ static pn_status eval_nonzero(pn_context *c, const pni_call *call, pn_tensor *ou
   if (!m) return c->status;
   const uint8_t *v = pni_data(m);
   int64_t *o = pni_data(out);
-  for (int64_t i = 0; i < m->numel; i++) {
-    if (i % PNI_SPAN == 0 && pni_check_cancel(c)) break;
+  PNI_INTERRUPTIBLE(c, i, m->numel) {
     if (!v[i]) continue;
     int64_t rest = i;
     for (int a = m->ndim - 1; a >= 0; a--) {

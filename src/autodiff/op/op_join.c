@@ -184,10 +184,10 @@ static pn_status eval_triangle(pn_context *c, const pni_call *call, pn_tensor *o
 }
 
 static pn_tensor *vjp_tril(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
-  return (void)k, pn_tril(c, g, y->attr ? y->attr->i[0] : 0);
+  return (void)k, pn_tril(c, g, y->attr->i[0]);
 }
 static pn_tensor *vjp_triu(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
-  return (void)k, pn_triu(c, g, y->attr ? y->attr->i[0] : 0);
+  return (void)k, pn_triu(c, g, y->attr->i[0]);
 }
 
 #define TRIANGLE(id, text)                                                                                             \

@@ -74,7 +74,6 @@ static pn_status eval_system(C *c, const pni_call *call, T *out, int kind, int f
 
 /* Columns of all batches beside each other, as rows: [..., n, k] -> [N k, n]. */
 static T *rows_of(C *c, T *x) {
-  if (!x) return NULL;
   int64_t n = x->shape[x->ndim - 2];
   return pn_reshape(c, mt(c, x), 2, (int64_t[]){n ? x->numel / n : 0, n});
 }

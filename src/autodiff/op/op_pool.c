@@ -62,7 +62,7 @@ static pn_status eval_pool(C *c, const pni_call *call, int what, T *out) {
 
 static pni_attr copy_attr(const T *y, int n) {
   pni_attr a = {.ni = n};
-  for (int k = 0; k < n && k < (y->attr ? y->attr->ni : 0); k++) a.i[k] = y->attr->i[k];
+  for (int k = 0; k < n && k < y->attr->ni; k++) a.i[k] = y->attr->i[k];
   return a;
 }
 

@@ -6,7 +6,6 @@
 */
 #include <math.h>
 #include <string.h>
-#include "../../base/span.h"
 #include "op.h"
 #include "../../tensor/kernel/reduce.h"
 #include "../../tensor/lane/short_rows.h"
@@ -19,7 +18,7 @@ static uint32_t axis_mask(const pn_tensor *x, const pni_attr *a) {
 static pn_status infer_reduce(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0];
   uint32_t mask = axis_mask(x, call->attr);
-  if (mask >> x->ndim || call->attr->i[0] >> x->ndim)
+  if (call->attr->i[0] >> x->ndim)
     return pni_fail(c, PN_SHAPE, "%s: axes must lie in the tensor's %d axes", call->op->name, x->ndim);
   out->dtype = x->dtype == PN_BOOL ? PN_INT64 : x->dtype;
   out->ndim = 0;
@@ -32,6 +31,13 @@ static pn_status infer_reduce(pn_context *c, const pni_call *call, pni_spec *out
   return PN_OK;
 }
 
+/* The first reduced axis if all from there on are, -1 otherwise. */
+static int kept_before(const pn_tensor *x, uint32_t mask) {
+  int first = 0;
+  while (first < x->ndim && !(mask >> first & 1)) first++;
+  return mask >> first == (1u << (x->ndim - first)) - 1 ? first : -1;
+}
+
 /* [kept, reduced] geometry of a reduction. */
 typedef struct {
   int64_t kept, reduced;
@@ -42,21 +48,15 @@ typedef struct {
 /* `lines`: the caller can reduce lines, so leading axes may stay in front. */
 static pn_status arrange(pn_context *c, pn_tensor *x, uint32_t mask, bool lines, layout *l) {
   int order[PN_MAX_DIMS], n = 0;
-  bool leading = mask != 0, trailing = true;
-  for (int i = 0; i < x->ndim; i++) {
-    bool reduced = mask >> i & 1;
-    if (i > 0 && reduced && !(mask >> (i - 1) & 1)) leading = false;
-    if (i > 0 && !reduced && mask >> (i - 1) & 1) trailing = false;
-    if (i == 0 && !reduced) leading = false;
-    if (!reduced) order[n++] = i;
-  }
+  bool leading = !(mask & (mask + 1)), trailing = kept_before(x, mask) >= 0;
+  for (int i = 0; i < x->ndim; i++)
+    if (!(mask >> i & 1)) order[n++] = i;
   l->reduced = 1;
   for (int i = 0; i < x->ndim; i++)
     if (mask >> i & 1) {
       order[n++] = i;
       l->reduced *= x->shape[i];
     }
-  l->kept = l->reduced ? x->numel / l->reduced : 0;
   l->leading = lines && leading && !trailing && pni_is_contiguous(x) && l->reduced > 0;
   if (l->leading || trailing) return (l->x = pni_contiguous(c, x)) ? PN_OK : c->status;
   pn_tensor *p = pni_tensor_alias(c, x);
@@ -105,9 +105,8 @@ static void reduce_rows(void *data, int64_t begin, int64_t end) {
 
 /* n lines of `width` columns, `bytes` apart, into acc; many lines by halves, so that errors grow with log n as along
  * rows. Then width is at most a strip. */
-enum { BLOCK = 64, STRIP = 4096 };
+enum { BLOCK = 64, STRIP = 4096, MANY = 1 << 12 };
 static void fold_lines(const job *j, const char *x, int64_t n, int64_t bytes, int64_t width, char *acc) {
-  enum { MANY = 1 << 12 };
   if (n > MANY && pni_leaves(j->c)) return;
   if (n <= BLOCK) {
     memcpy(acc, x, (size_t)(width * j->size));
@@ -141,13 +140,6 @@ static void reduce_lines(void *data, int64_t begin, int64_t end) {
   int64_t step = j->l->reduced > BLOCK ? STRIP / j->size : width;
   for (int64_t at = 0; at < width; at += step)
     fold_lines(j, x + at * j->size, j->l->reduced, bytes, at + step < width ? step : width - at, acc + at * j->size);
-}
-
-/* The first reduced axis if all from there on are, -1 otherwise. */
-static int kept_before(const pn_tensor *x, uint32_t mask) {
-  int first = 0;
-  while (first < x->ndim && !(mask >> first & 1)) first++;
-  return mask >> first == (1u << (x->ndim - first)) - 1 ? first : -1;
 }
 
 /* Short rows of floats: trailing axes, or one axis with elements *inner apart. */
@@ -200,7 +192,7 @@ static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int
     }
     x = counted;
   }
-  layout l;
+  layout l = {.kept = out->numel};
   const pni_reducer *r = &table[x->dtype][which];
   pn_status status = arrange(c, x, axis_mask(x, call->attr), r->line != NULL, &l);
   if (status == PN_OK) {
@@ -238,15 +230,13 @@ static pn_status eval_logsumexp(pn_context *c, const pni_call *call, pn_tensor *
 /* mean = sum / n, scaled in place before the result is published */
 static pn_status eval_mean(pn_context *c, const pni_call *call, pn_tensor *out) {
   if (nonempty(c, call, out) || reduce(c, call, out, PNI_SUM)) return c->status;
-  double scale = out->numel ? (double)out->numel / (double)call->in[0]->numel : 0;
+  double scale = (double)out->numel / (double)call->in[0]->numel;
   if (out->dtype == PN_FLOAT64) {
     double *v = pni_data(out);
-    for (pni_span s = {0}; pni_next_span(c, out->numel, &s);)
-      for (int64_t i = s.begin; i < s.end; i++) v[i] *= scale;
+    PNI_INTERRUPTIBLE(c, i, out->numel) v[i] *= scale;
   } else {
     float *v = pni_data(out);
-    for (pni_span s = {0}; pni_next_span(c, out->numel, &s);)
-      for (int64_t i = s.begin; i < s.end; i++) v[i] = (float)((double)v[i] * scale);
+    PNI_INTERRUPTIBLE(c, i, out->numel) v[i] = (float)((double)v[i] * scale);
   }
   return c->status;
 }
@@ -290,7 +280,7 @@ static pn_tensor *spread(pn_context *c, pn_tensor *y, pn_tensor *t) {
 static pn_tensor *vjp_sum(pn_context *c, pn_tensor *y, pn_tensor *g, int k) { return (void)k, spread(c, y, g); }
 static pn_tensor *vjp_mean(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   (void)k;
-  double n = (double)pni_in(y, 0)->numel / (double)(y->numel ? y->numel : 1);
+  double n = (double)pni_in(y, 0)->numel / (double)y->numel;
   return spread(c, y, pn_mul(c, g, pni_like(c, g, 1 / n)));
 }
 /* Ties share the gradient equally. */
@@ -503,7 +493,7 @@ pn_tensor *pn_var(pn_context *c, pn_tensor *x, pn_axes axes, double correction, 
   pn_tensor *m = pn_mean(c, x, axes, 1);
   pn_tensor *s = pn_sum(c, pn_square(c, pn_sub(c, x, m)), axes, keepdim);
   if (!s) return NULL;
-  double n = (double)x->numel / (double)(m->numel ? m->numel : 1) - correction;
+  double n = (double)x->numel / (double)m->numel - correction;
   return pn_div(c, s, pni_like(c, x, n > 0 ? n : 0));
 }
 

@@ -339,7 +339,7 @@ pn_tensor *pn_select(pn_context *c, pn_tensor *x, int axis, int64_t index) {
 pn_tensor *pn_flip(pn_context *c, pn_tensor *x, int axis) {
   if (!PNI_GIVEN(c, "flip", x) || (axis = pni_axis(c, "flip", axis, x->ndim)) < 0) return NULL;
   int64_t n = x->shape[axis];
-  return pn_slice(c, x, axis, n ? n - 1 : 0, n, -1);
+  return pn_slice(c, x, axis, n - 1, n, -1);
 }
 
 /* ---- contiguous ---- */
