@@ -275,6 +275,7 @@ static void check_places(const pn_plan *p) {
     if (l.group[i] < 0) continue;
     const pni_group *g = &p->step[l.group[i]].u.group;
     int k = 0;
+    CHECK(roll_at(&l, i) == roll_at(&l, p->step[l.group[i]].note));
     for (int64_t j = p->step[l.group[i]].note; j < i; j++) k += l.group[j] == l.group[i];
     CHECK_INT(g->member[k].op[0].slot, is_local(&l, l.tape->note.v[i].out) ? slot_of(&l, i) : -1);
   }
@@ -350,13 +351,26 @@ static T *crosswise(C *c, T **in) {
   return pn_tanh(c, pn_add(c, pn_neg(c, x), z));
 }
 
+/* Rows of 20, then the same numbers in rows of 30, which are no boundaries of those. */
+static T *uneven(C *c, T **in) {
+  T *y = pn_reshape(c, pn_add(c, pn_neg(c, in[0]), in[2]), SHAPE(40, 30));
+  return pn_add(c, y, pn_slice(c, pn_reshape(c, in[0], SHAPE(1200)), 0, 0, 30, 1));
+}
+
+/* Another operation on rows that were reduced. */
+static T *beside(C *c, T **in) {
+  T *y = pn_square(c, in[0]);
+  in[1] = pn_sum(c, y, (pn_axes){1, {2}}, 0);
+  return pn_tanh(c, y);
+}
+
 static pn_plan *plan_of(C *c, body f, pn_dtype dtype, int64_t k, int64_t b, int64_t d) {
   T *x[] = {pn_randn(c, NULL, dtype, SHAPE(k, b, d)), pn_randn(c, NULL, dtype, SHAPE(b, d)),
             pn_randn(c, NULL, dtype, SHAPE(d)), pn_randn(c, NULL, dtype, SHAPE(k, b, 1))};
   T *in[INPUTS];
   if (pn_capture_begin(c, INPUTS, x, in)) return NULL;
   T *y = f(c, in);
-  return pn_capture_end(c, 1, &y);
+  return pn_capture_end(c, f == beside ? 2 : 1, (T *[]){y, in[1]});
 }
 
 /* Rows, and jumps of rows, of a group; rows per tile of so many elements; how far each member's operands run on. */
@@ -390,6 +404,8 @@ static void groups(void) {
       {whole, PN_FLOAT64, 1, 1, 8 * 256 + 1, 2, 1, 2049, 1, WIDE, 0, 128, "ap"},
       {whole, PN_FLOAT64, 1, 1, 8 * 256, 2, 1, 2048, 1, WIDE, 0, 64, "ap"},
       {whole, PN_FLOAT32, 1, 1, 16 * 256 + 1, 2, 1, 4097, 1, NARROW, 0, 128, "ap"},
+      {beside, PN_FLOAT64, 1, 2, WIDE, 3, 2, WIDE, 2, WIDE, 1, 0, "afa"},
+      {beside, PN_FLOAT64, 1, 2, WIDE + 1, 3, 2, WIDE + 1, 2, WIDE, 0, 64, "apa"},
       {masked, PN_FLOAT64, 1, 1, WIDE + 1, 3, 1, WIDE + 1, 1, WIDE, 0, 0, "aaa"},
       {masked, PN_FLOAT32, 1, 1, NARROW + 1, 3, 1, NARROW + 1, 1, NARROW, 0, 0, "aaa"}};
   C *c = pn_context_new(&(pn_context_config){.threads = 1});
@@ -432,7 +448,8 @@ static void kinds(void) {
              {alone, PN_FLOAT64, 1, 1, PNI_RUN, "R"},
              {alone, PN_FLOAT64, 1, 1, PNI_RUN + 1, "L"},
              {alone, PN_FLOAT32, 1, 2, PNI_RUN / 2, "R"},
-             {crosswise, PN_FLOAT64, 4, 5, 42, "RLR"}};
+             {crosswise, PN_FLOAT64, 4, 5, 42, "RLR"},
+             {uneven, PN_FLOAT64, 6, 10, 20, "GL"}};
   C *c = pn_context_new(&(pn_context_config){.threads = 1});
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     size_t mark = pn_scope_open(c);
