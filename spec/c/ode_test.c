@@ -3,7 +3,9 @@
 ** for other contexts, the memory that gradients take, a limit of time within steps, and every allocation's failure.
 */
 #include <math.h>
-#include "../../src/tensor/tensor.h"
+#include "../../src/autodiff/ode/dormand_prince.h"
+#include "../../src/autodiff/ode/ode.h"
+#include "../../src/autodiff/ode/rosenbrock.h"
 #include "alloc_sweep.h"
 
 #define SHAPE(...)                                                                                                     \
@@ -358,7 +360,171 @@ static void goes_on(void) {
   pn_context_close(c);
 }
 
+/* ---- the steps that are taken, by the formulas for one number at a time ---- */
+
+enum { N = 2, LONGEST = 2000 };
+
+/* y' = cos t - k y from `start` on; a solution with its tolerances, by either method. */
+typedef struct {
+  bool implicit;
+  double k, rtol, atol, first, most;
+  double start[N], times[3];
+  double t[LONGEST];
+  int steps, tried;
+} course;
+
+static double slope_at(const course *q, double t, double y) { return cos(t) - q->k * y; }
+
+/* One step of the explicit method: the new value, *error that of order 5 less that of order 4. */
+static double explicit_step(const course *q, double t, double h, double y, double *error) {
+  double k[STAGES], at = y;
+  *error = 0;
+  for (int i = 0; i < STAGES; i++) {
+    at = y;
+    for (int j = 0; j < i; j++) at += h * WEIGHT[i][j] * k[j];
+    k[i] = slope_at(q, t + NODE[i] * h, at);
+    *error += h * ERROR[i] * k[i];
+  }
+  return at;
+}
+
+/* The same of the implicit one, whose last stage is the error; *inside: that at 0.8 of the step, by its residual. */
+static double implicit_step(const course *q, double t, double h, double y, double *error, double *inside) {
+  double u[SOLVES], next = y, matrix = 1 / (h * GAMMA) + q->k, bend[2] = {0, 0}, s = 0.8, r = 1 - s;
+  for (int i = 0; i < SOLVES; i++) {
+    double at = y, right = -h * IN_TIME[i] * sin(t);
+    for (int j = 0; j < i; j++) at += STAGE[i][j] * u[j], right += COUPLING[i][j] * u[j] / h;
+    u[i] = (slope_at(q, t + PLACE[i] * h, at) + right) / matrix;
+    next += LAST[i] * u[i];
+    for (int k = 0; k < 2; k++) bend[k] += BEND[k][i] * u[i];
+  }
+  *error = u[SOLVES - 1];
+  double value = r * y + s * next + s * r * (bend[0] + s * bend[1]);
+  double slope = (next - y + (r - s) * bend[0] + (2 * s * r - s * s) * bend[1]) / h;
+  *inside = (slope_at(q, t + s * h, value) - slope) / matrix;
+  return next;
+}
+
+static double unit(const course *q, double a, double b) { return q->atol + q->rtol * fmax(fabs(a), fabs(b)); }
+static double norm(const double *e) { return sqrt((e[0] * e[0] + e[1] * e[1]) / N); }
+
+/* HINIT of dopri5.f. */
+static double first_step(const course *q, double sign, double most) {
+  double a[N], b[N], d[N], t = q->times[0], order = q->implicit ? 4 : 5;
+  for (int i = 0; i < N; i++) a[i] = q->start[i] / unit(q, q->start[i], 0);
+  for (int i = 0; i < N; i++) b[i] = slope_at(q, t, q->start[i]) / unit(q, q->start[i], 0);
+  double h = fmin(norm(a) < 1e-5 || norm(b) < 1e-5 ? 1e-6 : 0.01 * norm(a) / norm(b), most);
+  for (int i = 0; i < N; i++) {
+    double y = q->start[i], f = slope_at(q, t, y);
+    d[i] = (slope_at(q, t + sign * h, y + sign * h * f) - f) / unit(q, y, 0) / h;
+  }
+  return fmin(fmin(100 * h, pow(0.01 / fmax(norm(b), norm(d)), 1 / order)), most);
+}
+
+/* Fills q->t with the ends of the steps: control of Hairer, Norsett & Wanner II.4, of dopri5.f. */
+static void follow(course *q) {
+  double end = q->times[2], sign = end < q->times[0] ? -1 : 1, span = fabs(end - q->times[0]), before = 1e-4;
+  double most = q->most > 0 ? q->most : span, h = q->first > 0 ? q->first : first_step(q, sign, fmin(most, span));
+  double power = q->implicit ? 0.25 : 0.2, y[N] = {q->start[0], q->start[1]};
+  bool refused = false;
+  q->t[0] = q->times[0];
+  for (q->steps = q->tried = 0; q->t[q->steps] != end && q->steps + 1 < LONGEST; q->tried++) {
+    double t = q->t[q->steps], left = fabs(end - t), next[N], e[N], between[N], error;
+    h = fmin(h, most);
+    bool last = 1.01 * h >= left;
+    if (last) h = left;
+    double to = last ? end : t + sign * h;
+    for (int i = 0; i < N; i++) {
+      next[i] = q->implicit ? implicit_step(q, t, sign * h, y[i], &e[i], &between[i])
+                            : explicit_step(q, t, sign * h, y[i], &e[i]);
+      e[i] /= unit(q, y[i], next[i]);
+      between[i] /= unit(q, y[i], next[i]);
+    }
+    error = norm(e);
+    if (q->implicit && error <= 1 && (q->times[1] - t) * sign > 0 && (to - q->times[1]) * sign > 0)
+      error = fmax(error, norm(between));
+    double shrink = pow(error, power - 0.03) / 0.9;
+    if (error > 1) {
+      h /= fmin(5, shrink);
+      refused = true;
+      continue;
+    }
+    double grown = h / fmin(5, fmax(0.1, shrink / pow(before, 0.04)));
+    h = refused ? fmin(grown, h) : grown;
+    refused = false;
+    before = fmax(error, 1e-4);
+    memcpy(y, next, sizeof y);
+    q->t[++q->steps] = to;
+  }
+}
+
+/* Room doubles with 30 more; marks are `interval` steps apart and less than that many. */
+static void check_room(const pni_ode *o, bool checkpoints) {
+  int64_t room = 0, interval = 8, size = 5 + N, events = o->set.num_events ? N : 0;
+  CHECK(o->event_slope + events == o->work + o->work_size);
+  for (int64_t i = 1; i <= o->steps + 1; i++)
+    if (i > room) room = 2 * i + 30;
+  if (!checkpoints) {
+    CHECK_INT(o->room, room);
+    return;
+  }
+  while (interval * interval <= o->steps) interval *= 2;
+  CHECK_INT(o->interval, interval);
+  CHECK_INT(o->marks, o->steps / interval + 1);
+  CHECK_INT(o->mark_room, size * (o->marks > interval / 2 || interval == 8 ? interval : interval / 2));
+}
+
+static void courses(void) {
+  static const course all[] = {{.k = 1, .rtol = 1e-4, .atol = 1e-6, .start = {2, -1}, .times = {0, 1.1, 7}},
+                               {.k = 30, .rtol = 1e-4, .atol = 1e-5, .first = 1, .start = {2, 3}, .times = {0, 0.3, 9}},
+                               {.k = 3, .rtol = 1e-2, .atol = 1e-2, .start = {0, 0}, .times = {0.5, 4, 9}},
+                               {.k = 1, .rtol = 1e-3, .atol = 1e-3, .start = {1e-3, 0}, .times = {1.5707963, 2, 6}},
+                               {.k = -2, .rtol = 1e-3, .atol = 1e-5, .start = {5, -3}, .times = {4, 3.2, -3}},
+                               {.k = 1, .rtol = 1, .atol = 1, .start = {2, -1}, .times = {0, 0.1, 0.2}},
+                               {.k = 200, .rtol = 1e-3, .atol = 1e-6, .start = {2, -1}, .times = {0, 1, 4}},
+                               {.k = 1, .rtol = 1e-4, .atol = 1e-6, .most = 0.05, .start = {2, 1}, .times = {0, 1, 7}},
+                               {.k = 1, .rtol = 1e-4, .atol = 1e-6, .most = 0.01, .start = {2, 1}, .times = {0, 1, 5}}};
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c);
+  for (int i = 0; i < (int)(sizeof all / sizeof *all) * 8; i++) {
+    size_t inner = pn_scope_open(c);
+    course q = all[i / 8];
+    pn_ode_config config = config_of(p, i % 8);
+    bool checkpoints = (i & CHECKPOINTS) != 0;
+    config.rtol = q.rtol, config.atol = q.atol, config.first_step = q.first, config.max_step = q.most;
+    q.implicit = (i & IMPLICIT) != 0;
+    pn_tensor *y0 = pn_from_data(c, PN_FLOAT64, SHAPE(N), q.start), *k = pn_param(c, pn_scalar(c, PN_FLOAT64, q.k));
+    pn_tensor *times = pn_from_data(c, PN_FLOAT64, SHAPE(3), q.times), *g;
+    follow(&q);
+    config.max_steps = q.tried; /* those that are refused count */
+    pn_tensor *y = i & EVENTS ? NULL : pn_odeint(c, p.f, p.pullback, &config, y0, times, 1, &k);
+    if (i & EVENTS) { /* all steps are looked into then; the memory is what counts */
+      config.max_steps = 0;
+      y = pn_odeint(c, p.f, p.pullback, &config, y0, times, 1, &k);
+      if (!y) pn_context_clear_error(c);
+    }
+    CHECK(y || i & EVENTS);
+    pni_ode *o = y ? pni_in(y, 2)->storage->data : NULL;
+    if (o) check_room(o, checkpoints);
+    if (o && !(i & EVENTS)) {
+      CHECK_INT(o->steps, q.steps);
+      for (int64_t j = 0; !checkpoints && j <= o->steps && j <= q.steps; j++)
+        CHECK_NEAR(o->trajectory[j * (2 + (1 + o->method->kept) * N)], q.t[j], 1e-7);
+      config.max_steps = q.tried - 1;
+      if (q.tried > 1) REFUSED(PN_DOMAIN, pn_odeint(c, p.f, p.pullback, &config, y0, times, 1, &k));
+      CHECK_STATUS(c, pn_grad(c, pn_sum(c, y, PN_ALL, 0), 1, &k, 0, &g), PN_OK);
+      if (checkpoints && q.steps > 2) CHECK_INT(o->room, o->interval + 1);
+    }
+    pn_scope_close(c, inner);
+  }
+  forget(p);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+}
+
 int main(void) {
+  courses();
   misuse();
   goes_on();
   agree();
