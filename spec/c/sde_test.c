@@ -18,10 +18,10 @@ typedef struct {
 } plans;
 
 /* Euler's step of dy = k y dt + w: y + k y h + w, and its pullback: v (1 + k h), sum v y h. */
-static plans make(pn_context *c) {
+static plans make_of(pn_context *c, pn_dtype dtype, int64_t rows) {
   plans p = {NULL, NULL};
-  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(ROWS, 1), 1),
-            *k = pn_full(c, PN_FLOAT64, SHAPE(1), 1), *in[6];
+  pn_tensor *t = pn_scalar(c, dtype, 0), *y = pn_full(c, dtype, SHAPE(rows, 1), 1),
+            *k = pn_full(c, dtype, SHAPE(1), 1), *in[6];
   if (pn_capture_begin(c, 5, (pn_tensor *[]){t, t, y, y, k}, in)) return p;
   pn_tensor *next = pn_add(c, pn_add(c, in[3], in[2]), pn_mul(c, pn_mul(c, in[3], in[4]), in[1]));
   if (!(p.step = pn_capture_end(c, 1, &next))) return p;
@@ -32,6 +32,8 @@ static plans make(pn_context *c) {
   return p;
 }
 
+static plans make(pn_context *c) { return make_of(c, PN_FLOAT64, ROWS); }
+
 static void forget(plans p) {
   pn_plan_unref(p.step);
   pn_plan_unref(p.pullback);
@@ -41,7 +43,7 @@ static const pni_sde_config usual = {
     .step = 0.25, .max_steps = 1000, .paths = PATHS, .rows = ROWS, .motions = 1, .states = 1};
 
 static pn_tensor *solve(pn_context *c, plans p, const pni_sde_config *set, pn_tensor *y0, pn_tensor *k) {
-  pn_tensor *times = pn_linspace(c, PN_FLOAT64, 0, 3, 4), *none = pn_zeros(c, PN_FLOAT64, SHAPE(0));
+  pn_tensor *times = pn_linspace(c, PN_FLOAT64, 0, 3, 4), *none = pn_zeros(c, pn_tensor_dtype(y0), SHAPE(0));
   pn_tensor *key = pn_full(c, PN_INT64, SHAPE(1), 5);
   return pni_sde_apply(c, p.step, p.pullback, set, 1, (bool[]){false}, y0, times, key, k, none);
 }
@@ -487,7 +489,185 @@ static void within(void) {
   CHECK(kept);
 }
 
+/* ---- steps and solutions, one number at a time ---- */
+
+enum { TIMES = 4, LONGEST = 1000 };
+
+/* The steps of some paths; y and dy/dk at the times. */
+typedef struct {
+  double t[LONGEST], y[TIMES][PATHS], in_k[TIMES][PATHS];
+  int given[TIMES], steps, tried;
+} course;
+
+typedef struct {
+  const pni_sde_config *set;
+  pni_brownian path;
+  uint64_t key;
+  int dtype, first, n; /* paths */
+} walker;
+
+/* w over step number `step`. */
+static void motion(walker *a, int step, double t, double end, double *w) {
+  double h[PATHS];
+  float narrow[PATHS];
+  uint64_t from = (uint64_t)(step * PATHS + a->first), to = from + (uint64_t)a->n;
+  if (a->set->tree) {
+    pni_brownian_seek(&a->path, t);
+    pni_brownian_move(&a->path, end, w, h);
+    return;
+  }
+  if (a->dtype == PN_FLOAT64)
+    pni_fill_normal_f64(a->key, 0, from, to, w);
+  else
+    pni_fill_normal_f32(a->key, 0, from, to, narrow);
+  for (int i = 0; i < a->n; i++) w[i] = (a->dtype == PN_FLOAT64 ? w[i] : (double)narrow[i]) * sqrt(end - t);
+}
+
+/* Euler's step of all paths, and that of dy/dk; in the order of the plan's sums, or steps that are found would differ. */
+static void euler(walker *a, int step, double t, double end, double k, double *y, double *in_k) {
+  double w[PATHS];
+  motion(a, step, t, end, w);
+  for (int i = 0; i < a->n; i++) {
+    in_k[i] += (end - t) * (y[i] + k * in_k[i]);
+    y[i] = y[i] + w[i] + y[i] * k * (end - t);
+  }
+}
+
+/* The largest difference of a step and its halves, in units of the tolerance; the halves are in y. */
+static double halves(walker *a, double t, double middle, double end, double k, double *y, double *in_k) {
+  double before[PATHS], once[PATHS], of_once[PATHS], most = 0;
+  memcpy(before, y, sizeof before), memcpy(once, y, sizeof once), memcpy(of_once, in_k, sizeof of_once);
+  euler(a, 0, t, end, k, once, of_once);
+  euler(a, 0, t, middle, k, y, in_k);
+  euler(a, 0, middle, end, k, y, in_k);
+  for (int i = 0; i < a->n; i++) {
+    double e = (y[i] - once[i]) / (a->set->atol + a->set->rtol * fmax(fabs(before[i]), fabs(y[i])));
+    most = fmax(most, e * e);
+  }
+  return sqrt(most);
+}
+
+/* Steps of at most set->step, even between the times; or as their error has it: both halves of one whose error is 1 at
+ * most, and then as long as an error of order + 1/2 allows, a fifth at least and four times at most. */
+static void follow(walker *a, const double *times, const double *y0, double k, course *q) {
+  double y[PATHS] = {0}, in_k[PATHS] = {0}, h = a->set->first_step;
+  memcpy(y, y0 + a->first, (size_t)a->n * sizeof *y);
+  if (h == 0) h = (times[TIMES - 1] - times[0]) / 128;
+  q->t[0] = times[0];
+  q->steps = q->tried = q->given[0] = 0;
+  for (int i = 0; i < TIMES; i++) {
+    int even = i ? (int)fmax(ceil((times[i] - times[i - 1]) / a->set->step - 1e-9), 1) : 0;
+    for (int j = 1; !a->set->adaptive && j <= even; j++, q->steps++) {
+      q->t[q->steps + 1] = j == even ? times[i] : times[i - 1] + (times[i] - times[i - 1]) * ((double)j / even);
+      euler(a, q->steps, q->t[q->steps], q->t[q->steps + 1], k, y, in_k);
+    }
+    while (a->set->adaptive && i && q->t[q->steps] != times[i] && q->steps + 2 < LONGEST) {
+      double t = q->t[q->steps], left = times[i] - t, try[2][PATHS];
+      if (a->set->step > 0) h = fmin(h, a->set->step);
+      double end = h * 1.01 >= left ? times[i] : t + fmin(h, left / 2), middle = t + (end - t) / 2;
+      memcpy(try[0], y, sizeof y), memcpy(try[1], in_k, sizeof y);
+      double error = halves(a, t, middle, end, k, try[0], try[1]);
+      h = (end - t) * fmin(fmax(0.8 * pow(fmax(error, 1e-10), -1 / (a->set->order + 0.5)), 0.2), 4);
+      q->tried++;
+      if (error > 1) continue;
+      memcpy(y, try[0], sizeof y), memcpy(in_k, try[1], sizeof y);
+      q->t[++q->steps] = middle;
+      q->t[++q->steps] = end;
+    }
+    q->given[i] = q->steps;
+    memcpy(q->y[i], y, sizeof y), memcpy(q->in_k[i], in_k, sizeof y);
+  }
+}
+
+static void check_chunk(const pni_sde *o, const course *q, int chunk, double rel) {
+  const pni_sde_grid *g = o->grid ? &o->grid[chunk] : NULL;
+  const int64_t *given = g ? g->given : o->given;
+  for (int i = 0; i < TIMES; i++) CHECK_INT(given[i], q->given[i]);
+  CHECK_INT(g ? g->steps : o->steps, q->steps);
+  for (int j = 0; g && j <= q->steps && j <= g->steps; j++) CHECK_NEAR(g->t[j], q->t[j], rel);
+  for (int64_t room = 62; g && room <= g->room; room = 2 * room + 1) CHECK(room < q->steps || room == g->room);
+}
+
+/* What is kept: the states of all steps, or of one in as many as the root of their number. */
+static void check_kept(const pni_sde *o) {
+  int64_t span = o->set.gradient == PNI_SDE_GRAPH ? 1 : (int64_t)ceil(sqrt((double)o->steps));
+  int64_t slots = (o->steps + span - 1) / span, item = o->dtype == PN_FLOAT64 ? 8 : 4;
+  if (o->set.adaptive) {
+    CHECK(!o->kept && o->kept_bytes == 0);
+    return;
+  }
+  CHECK_INT(o->kept_slots, slots);
+  CHECK_INT(o->kept_bytes, o->chunks * slots * o->set.rows * item);
+}
+
+static void by_hand(const pni_sde_config *set, int dtype, int threads, double step) {
+  static const double at[TIMES] = {0, 1, 2, 3}, start[PATHS] = {2, -1, 0.5, 3, 1, -2, 4, 0, 1.5, -0.5};
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = threads});
+  size_t mark = pn_scope_open(c);
+  plans p = make_of(c, (pn_dtype)dtype, set->rows);
+  pni_sde_config s = *set;
+  s.step = step;
+  pn_tensor *y0 = pn_cast(c, pn_from_data(c, PN_FLOAT64, SHAPE(PATHS, 1), start), (pn_dtype)dtype), *g;
+  pn_tensor *k = pn_param(c, pn_full(c, (pn_dtype)dtype, SHAPE(1), -0.5)), *y = solve(c, p, &s, y0, k);
+  CHECK(y != NULL);
+  const pni_sde *o = y ? pni_in(y, 3)->storage->data : NULL;
+  double rel = dtype == PN_FLOAT64 ? 1e-11 : 1e-5, slope = 0;
+  int tried = 0;
+  static course q;
+  for (int chunk = 0; o && chunk < o->chunks; chunk++) {
+    walker a = {.set = &o->set, .key = o->key, .dtype = dtype, .first = chunk * (int)s.rows, .n = (int)s.rows};
+    if (a.first + a.n > PATHS) a.n = PATHS - a.first;
+    if (s.tree)
+      CHECK_STATUS(c, pni_brownian_open(c, &a.path, o->key, s.own_start ? 0 : s.start, 3, o->set.tolerance, a.first, a.n),
+                   PN_OK);
+    follow(&a, at, start, -0.5, &q);
+    check_chunk(o, &q, chunk, rel);
+    for (int i = 0; i < TIMES; i++)
+      for (int j = 0; j < a.n; j++) {
+        slope += q.in_k[i][j] * (i + 1);
+        CHECK_NEAR(pni_element(y, i * PATHS + a.first + j), q.y[i][j], q.y[i][j] == 0 ? rel : rel * (1 + 3 / fabs(q.y[i][j])));
+      }
+    if (q.tried > tried) tried = q.tried;
+    if (s.tree) pni_brownian_close(c, &a.path);
+  }
+  if (o) {
+    pn_tensor *weight = pn_cast(c, pn_reshape(c, pn_arange(c, PN_FLOAT64, 1, 5, 1), SHAPE(4, 1, 1)), (pn_dtype)dtype);
+    check_kept(o);
+    CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_mul(c, y, weight), PN_ALL, 0), 1, &k, 0, &g), PN_OK);
+    CHECK_NEAR(pni_element(g, 0), slope, rel * 100);
+  }
+  s.max_steps = s.adaptive ? tried : q.steps;
+  CHECK(solve(c, p, &s, y0, k));
+  s.max_steps--;
+  REFUSED(PN_DOMAIN, solve(c, p, &s, y0, k));
+  forget(p);
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
+static void courses(void) {
+  for (int way = 0; way < 24; way++) {
+    pni_sde_config set = usual;
+    set.gradient = way % 2 ? PNI_SDE_CHECKPOINTS : PNI_SDE_GRAPH;
+    set.rows = way / 2 % 2 ? PATHS : ROWS;
+    set.tree = way / 4 % 3 > 0;
+    set.tolerance = 0x1p-20;
+    set.start = -1.5;
+    by_hand(&set, way / 12 ? PN_FLOAT32 : PN_FLOAT64, 1 + way % 2, way % 3 ? 0.25 : 0.023);
+    if (way / 4 % 3 < 2 || way / 12) continue;
+    set.adaptive = true;
+    set.rtol = 0.02, set.atol = 0.003, set.order = 1;
+    set.own_start = way % 2;
+    by_hand(&set, PN_FLOAT64, 1 + way % 2, 0);
+    set.first_step = 2;
+    set.order = 1.5;
+    by_hand(&set, PN_FLOAT64, 1, 0.3);
+  }
+}
+
 int main(void) {
+  courses();
   misuse();
   ranges();
   altered();
