@@ -360,6 +360,164 @@ static void goes_on(void) {
   pn_context_close(c);
 }
 
+/* ---- what is refused, in which words, and at which bounds ---- */
+
+/* Fails with this status in these words; an empty text: it may fail, but not in words with `else_not`. */
+static void said(pn_context *c, pn_tensor *y, pn_status status, const char *text, const char *else_not) {
+  if (*text) {
+    CHECK(!y);
+    CHECK_FAIL(c, status, text);
+    return;
+  }
+  CHECK(y || !strstr(pn_context_message(c), else_not));
+  pn_context_clear_error(c);
+}
+
+static void numbers(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c);
+  pn_tensor *y = pn_full(c, PN_FLOAT64, SHAPE(2), 2), *times = pn_linspace(c, PN_FLOAT64, 0, 3, 5);
+  pn_tensor *k = pn_param(c, pn_scalar(c, PN_FLOAT64, 1)), *many[PNI_OP_INPUTS + 1], *z;
+  for (int i = 0; i <= PNI_OP_INPUTS; i++) many[i] = k;
+#define WITH(status, text, ...)                                                                                        \
+  said(c, pn_odeint(c, p.f, p.pullback, &(pn_ode_config){__VA_ARGS__}, y, times, 1, &k), status, text, "must be pos")
+  WITH(PN_DOMAIN, "odeint: rtol must be positive and finite, got -1", .rtol = -1);
+  WITH(PN_DOMAIN, "odeint: rtol must be positive and finite, got inf", .rtol = INFINITY);
+  WITH(PN_DOMAIN, "odeint: atol must be positive and finite, got -2", .atol = -2);
+  WITH(PN_DOMAIN, "odeint: atol must be positive and finite, got nan", .atol = NAN);
+  WITH(PN_DOMAIN, "odeint: max_steps must be positive and finite, got -3", .max_steps = -3);
+  WITH(PN_DOMAIN, "odeint: first_step must be positive and finite, got -0.5", .first_step = -0.5);
+  WITH(PN_DOMAIN, "odeint: first_step must be positive and finite, got inf", .first_step = INFINITY);
+  WITH(PN_DOMAIN, "odeint: max_step must be positive and finite, got -0.5", .max_step = -0.5);
+  WITH(PN_DOMAIN, "odeint: method must be PN_DORMAND_PRINCE or PN_ROSENBROCK, got 2", .method = (pn_ode_method)2);
+  WITH(PN_DOMAIN, "odeint: method must be PN_DORMAND_PRINCE or PN_ROSENBROCK, got -1", .method = (pn_ode_method)-1);
+  WITH(PN_OK, "", .rtol = 1e-300, .max_steps = 1);
+#undef WITH
+#define WITH(status, text, n, ...)                                                                                     \
+  said(c, pn_odeint(c, p.f, p.pullback, &(pn_ode_config){.num_events = n, .events = p.events, .event = __VA_ARGS__},   \
+                    y, times, 1, &k),                                                                                  \
+       status, text, "odeint: event")
+  pn_ode_event list[PNI_OP_INPUTS + 1], nameless = falls, named = falls;
+  for (int e = 0; e <= PNI_OP_INPUTS; e++) list[e] = falls;
+  memset(nameless.name, 'x', sizeof nameless.name);
+  memset(named.name, 'x', sizeof named.name - 1);
+  WITH(PN_DOMAIN, "odeint: there may be 64 events at most, in a list, got 65", PNI_OP_INPUTS + 1, list);
+  WITH(PN_DOMAIN, "odeint: there may be 64 events at most, in a list, got -1", -1, list);
+  WITH(PN_DOMAIN, "odeint: there may be 64 events at most, in a list, got 1", 1, NULL);
+  WITH(PN_SHAPE, "odeint: events must be a plan of t, y [2], 1 parameters and 0 more that gives a vector", PNI_OP_INPUTS,
+       list);
+  WITH(PN_DOMAIN, "odeint: name of event 1 must end within its 32 characters", 1, &nameless);
+  WITH(PN_STATE, "odeint: events_pullback must be a plan, got NULL", 1, &named);
+  WITH(PN_STATE, "odeint: events_pullback must be a plan, got NULL", 1, &(pn_ode_event){"e", 1, 1, 1});
+  WITH(PN_STATE, "odeint: events_pullback must be a plan, got NULL", 1, &(pn_ode_event){"e", -1, 0, 1000000});
+  WITH(PN_DOMAIN, "odeint: event 'e' needs a count from 1 to 1000000 and a direction", 1,
+       &(pn_ode_event){"e", 0, 0, 1000001});
+  WITH(PN_DOMAIN, "odeint: event 'e' needs a count from 1 to 1000000 and a direction", 1, &(pn_ode_event){"e", 0, 0, 0});
+  WITH(PN_DOMAIN, "odeint: event 'e' needs a count", 1, &(pn_ode_event){"e", 2, 0, 1});
+  WITH(PN_DOMAIN, "odeint: event 'e' needs a count", 1, &(pn_ode_event){"e", -2, 0, 1});
+#undef WITH
+  pn_ode_config implicit = config_of(p, IMPLICIT), events = config_of(p, EVENTS);
+  said(c, pn_odeint(c, p.f, NULL, NULL, y, times, 61, many), PN_DOMAIN,
+       "odeint: at most 60 parameters are possible, got 61", "");
+  said(c, pn_odeint(c, p.f, NULL, NULL, y, times, 60, many), PN_SHAPE,
+       "odeint: f must be a plan of t, y [2], 60 parameters and 0 more that gives dy/dt of y's shape, float64", "");
+  said(c, pn_odeint(c, p.f, NULL, &implicit, y, times, 60, many), PN_DOMAIN,
+       "odeint: at most 59 parameters are possible with this method or events, got 60", "");
+  said(c, pn_odeint(c, p.f, NULL, &events, y, times, 60, many), PN_DOMAIN, "with this method or events, got 60", "");
+  said(c, pn_odeint(c, p.f, NULL, &implicit, y, times, 59, many), PN_SHAPE, "odeint: f must be a plan", "");
+  for (int bad = 0; bad < 2; bad++) { /* the first element that is not finite is named */
+    double from[] = {bad ? 1 : NAN, bad ? NAN : 1};
+    z = pn_from_data(c, PN_FLOAT64, SHAPE(2), from);
+    said(c, pn_odeint(c, p.f, NULL, NULL, z, times, 1, &k), PN_NAN,
+         bad ? "first time, got nan and nan (element 2)" : "first time, got nan and nan (element 1)", "");
+  }
+  z = pn_odeint(c, p.f, p.pullback, NULL, y, times, 1, &k); /* what is not set */
+  const pni_ode *o = z ? pni_in(z, 2)->storage->data : NULL;
+  CHECK(o && o->set.rtol == 1e-6 && o->set.atol == 1e-8 && o->set.max_steps == 10000 && o->set.max_step == 0);
+  forget(p);
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
+/* n numbers, a Jacobian [n, n] that takes no memory; 30000 at most. */
+static void widest(void) {
+  for (int64_t n = 30000; n <= 30001; n++) {
+    pn_context *c = pn_context_new(NULL);
+    size_t mark = pn_scope_open(c);
+    pn_tensor *y = pn_full(c, PN_FLOAT64, SHAPE(n), 1), *t = pn_scalar(c, PN_FLOAT64, 0), *in[2], *out[2];
+    pn_tensor *like[] = {t, y}, *times = pn_linspace(c, PN_FLOAT64, 0, 1, 2);
+    CHECK_STATUS(c, pn_capture_begin(c, 2, like, in), PN_OK);
+    pn_plan *f = pn_capture_end(c, 1, &in[1]);
+    CHECK_STATUS(c, pn_capture_begin(c, 2, like, in), PN_OK);
+    out[0] = pn_broadcast_to(c, in[0], 2, (int64_t[]){n, n});
+    out[1] = in[1];
+    pn_plan *jacobian = pn_capture_end(c, 2, out);
+    pn_ode_config config = {.method = PN_ROSENBROCK, .jacobian = jacobian};
+    pn_context_set_memory_limit(c, 1 << 28);
+    CHECK(jacobian && !pn_odeint(c, f, NULL, &config, y, times, 0, NULL));
+    CHECK_FAIL(c, n > 30000 ? PN_SHAPE : PN_NOMEM,
+               n > 30000 ? "y0 may have at most 30000 elements with method 'rosenbrock', got 30001" : "");
+    pn_plan_unref(f);
+    pn_plan_unref(jacobian);
+    pn_scope_close(c, mark);
+    pn_context_close(c);
+  }
+}
+
+/* The operation by itself, with one of its inputs as it may not be. */
+static void altered(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  plans p = make(c);
+  pn_tensor *k = pn_param(c, pn_scalar(c, PN_FLOAT64, 1)), *in[6], *g = NULL, *all;
+  pn_tensor *y = pn_odeint(c, p.f, p.pullback, NULL, pn_full(c, PN_FLOAT64, SHAPE(2), 2),
+                           pn_linspace(c, PN_FLOAT64, 0, 3, 5), 1, &k);
+  pn_tensor *fake = pn_zeros(c, PN_BOOL, pn_tensor_ndim(pni_in(y, 2)), pn_tensor_shape(pni_in(y, 2)));
+  memcpy(pni_data(fake), pni_data(pni_in(y, 2)), (size_t)fake->numel); /* the bytes of a system are none */
+  const struct {
+    int k;
+    pn_tensor *x;
+  } wrong[] = {{0, pn_full(c, PN_FLOAT32, SHAPE(2), 2)},        {0, pn_full(c, PN_FLOAT64, SHAPE(3), 2)},
+               {0, pn_full(c, PN_FLOAT64, SHAPE(1, 2), 2)},     {1, pn_linspace(c, PN_FLOAT32, 0, 3, 5)},
+               {1, pn_linspace(c, PN_FLOAT64, 0, 3, 4)},        {1, pn_full(c, PN_FLOAT64, SHAPE(5, 1), 2)},
+               {2, fake},                                       {3, pn_scalar(c, PN_FLOAT32, 1)},
+               {3, pn_full(c, PN_FLOAT64, SHAPE(1), 1)}};
+  const char *text = "odeint: y0, times and parameters must be float64 of the shapes that the system was made for";
+  const char *of_adjoint = "odeint_adjoint: y0, times and parameters must be float64 of the shapes that the system";
+  in[0] = pn_full(c, PN_FLOAT64, SHAPE(5, 2), 1);
+  for (int i = 0; i < 4; i++) in[i + 1] = pni_in(y, i);
+  in[5] = k;
+  pn_tensor *again = pni_apply(c, y->op, 4, in + 1, NULL);
+  CHECK(again && memcmp(pni_data(again), pni_data(y), (size_t)y->numel * sizeof(double)) == 0);
+  CHECK(pn_grad(c, pn_sum(c, y, PN_ALL, 0), 1, &k, 0, &g) == PN_OK);
+  CHECK((all = pni_apply(c, &pni_op_odeint_adjoint, 5, in, NULL)) && all->numel == 2 + 5 + 1);
+  CHECK(all && g && ((double *)pni_data(all))[7] == *(double *)pni_data(g));
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    pn_tensor *right = in[1 + wrong[i].k];
+    in[1 + wrong[i].k] = wrong[i].x;
+    CHECK(wrong[i].x && !pni_apply(c, y->op, 4, in + 1, NULL));
+    CHECK_FAIL(c, PN_SHAPE, text);
+    CHECK(!pni_apply(c, &pni_op_odeint_adjoint, 5, in, NULL));
+    CHECK_FAIL(c, PN_SHAPE, of_adjoint);
+    in[1 + wrong[i].k] = right;
+  }
+  for (int n = 2; n <= 5; n++) {
+    if (n == 4) continue;
+    CHECK(!pni_apply(c, y->op, n, in + 1, NULL));
+    CHECK_FAIL(c, PN_SHAPE, text);
+  }
+  in[0] = pn_full(c, PN_FLOAT64, SHAPE(5, 3), 1);
+  CHECK(!pni_apply(c, &pni_op_odeint_adjoint, 5, in, NULL));
+  CHECK_INT(pn_context_status(c), PN_SHAPE);
+  pn_context_clear_error(c);
+  forget(p);
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
 /* ---- the steps that are taken, by the formulas for one number at a time ---- */
 
 enum { N = 2, LONGEST = 2000 };
@@ -537,6 +695,9 @@ static void courses(void) {
 
 int main(void) {
   courses();
+  numbers();
+  widest();
+  altered();
   misuse();
   goes_on();
   agree();
