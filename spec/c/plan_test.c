@@ -50,9 +50,7 @@ static T *random_step(C *c, pool *p, int64_t rows, int64_t cols) {
   case 6: return pn_flip(c, x, 1);
   case 7: return pn_cumsum(c, x, 0);
   case 8: return pn_slice(c, x, pick(2), 0, 1, 1);
-  default:
-    y = pn_sum(c, x, (pn_axes){1, {pick(2)}}, 1);
-    return rows == cols && pick(2) ? pn_transpose(c, x, 0, 1) : y;
+  default: y = pn_sum(c, x, (pn_axes){1, {pick(2)}}, 1); return rows == cols && pick(2) ? pn_transpose(c, x, 0, 1) : y;
   }
 }
 
@@ -385,29 +383,28 @@ typedef struct {
 
 static void groups(void) {
   enum { WIDE = PNI_TILE_BYTES / 8, NARROW = PNI_TILE_BYTES / 4 };
-  static const grouped all[] = {
-      {straight, PN_FLOAT64, 1, 1, WIDE + 1, 2, 1, WIDE + 1, 1, WIDE, 0, 0, "aa"},
-      {straight, PN_FLOAT32, 1, 1, NARROW + 1, 2, 1, NARROW + 1, 1, NARROW, 0, 0, "aa"},
-      {over_rows, PN_FLOAT64, 1, 40, 30, 3, 40, 30, 40, WIDE, 17, 0, "rra"},
-      {over_rows, PN_FLOAT32, 1, 40, 30, 3, 40, 30, 40, NARROW, 34, 0, "rra"},
-      {over_rows, PN_FLOAT64, 1, 4, WIDE, 3, 4, WIDE, 4, WIDE, 1, 0, "rra"},
-      {over_rows, PN_FLOAT64, 1, 4, WIDE + 1, 3, 4, WIDE + 1, 4, WIDE, 0, 0, "rra"},
-      {over_rows, PN_FLOAT64, 1, 2, 3, 3, 2, 3, 2, WIDE, 170, 0, "rra"},
-      {over_jumps, PN_FLOAT64, 6, 10, 20, 2, 6, 200, 6, WIDE, 2, 0, "ra"},
-      {over_both, PN_FLOAT64, 6, 10, 20, 2, 60, 20, 10, WIDE, 25, 0, "jr"},
-      {over_both, PN_FLOAT32, 6, 10, 20, 2, 60, 20, 10, NARROW, 51, 0, "jr"},
-      {summed, PN_FLOAT64, 2, 20, 30, 2, 40, 30, 40, WIDE, 17, 0, "rf"},
-      {averaged, PN_FLOAT32, 2, 20, 30, 2, 40, 30, 40, NARROW, 34, 0, "af"},
-      {summed, PN_FLOAT64, 1, 2, WIDE, 2, 2, WIDE, 2, WIDE, 1, 0, "rf"},
-      {summed, PN_FLOAT64, 1, 2, WIDE + 1, 2, 2, WIDE + 1, 2, WIDE, 0, 64, "rp"},
-      {summed, PN_FLOAT64, 1, 3, 768, 2, 3, 768, 3, WIDE, 0, 128, "rp"},
-      {whole, PN_FLOAT64, 1, 1, 8 * 256 + 1, 2, 1, 2049, 1, WIDE, 0, 128, "ap"},
-      {whole, PN_FLOAT64, 1, 1, 8 * 256, 2, 1, 2048, 1, WIDE, 0, 64, "ap"},
-      {whole, PN_FLOAT32, 1, 1, 16 * 256 + 1, 2, 1, 4097, 1, NARROW, 0, 128, "ap"},
-      {beside, PN_FLOAT64, 1, 2, WIDE, 3, 2, WIDE, 2, WIDE, 1, 0, "afa"},
-      {beside, PN_FLOAT64, 1, 2, WIDE + 1, 3, 2, WIDE + 1, 2, WIDE, 0, 64, "apa"},
-      {masked, PN_FLOAT64, 1, 1, WIDE + 1, 3, 1, WIDE + 1, 1, WIDE, 0, 0, "aaa"},
-      {masked, PN_FLOAT32, 1, 1, NARROW + 1, 3, 1, NARROW + 1, 1, NARROW, 0, 0, "aaa"}};
+  static const grouped all[] = {{straight, PN_FLOAT64, 1, 1, WIDE + 1, 2, 1, WIDE + 1, 1, WIDE, 0, 0, "aa"},
+                                {straight, PN_FLOAT32, 1, 1, NARROW + 1, 2, 1, NARROW + 1, 1, NARROW, 0, 0, "aa"},
+                                {over_rows, PN_FLOAT64, 1, 40, 30, 3, 40, 30, 40, WIDE, 17, 0, "rra"},
+                                {over_rows, PN_FLOAT32, 1, 40, 30, 3, 40, 30, 40, NARROW, 34, 0, "rra"},
+                                {over_rows, PN_FLOAT64, 1, 4, WIDE, 3, 4, WIDE, 4, WIDE, 1, 0, "rra"},
+                                {over_rows, PN_FLOAT64, 1, 4, WIDE + 1, 3, 4, WIDE + 1, 4, WIDE, 0, 0, "rra"},
+                                {over_rows, PN_FLOAT64, 1, 2, 3, 3, 2, 3, 2, WIDE, 170, 0, "rra"},
+                                {over_jumps, PN_FLOAT64, 6, 10, 20, 2, 6, 200, 6, WIDE, 2, 0, "ra"},
+                                {over_both, PN_FLOAT64, 6, 10, 20, 2, 60, 20, 10, WIDE, 25, 0, "jr"},
+                                {over_both, PN_FLOAT32, 6, 10, 20, 2, 60, 20, 10, NARROW, 51, 0, "jr"},
+                                {summed, PN_FLOAT64, 2, 20, 30, 2, 40, 30, 40, WIDE, 17, 0, "rf"},
+                                {averaged, PN_FLOAT32, 2, 20, 30, 2, 40, 30, 40, NARROW, 34, 0, "af"},
+                                {summed, PN_FLOAT64, 1, 2, WIDE, 2, 2, WIDE, 2, WIDE, 1, 0, "rf"},
+                                {summed, PN_FLOAT64, 1, 2, WIDE + 1, 2, 2, WIDE + 1, 2, WIDE, 0, 64, "rp"},
+                                {summed, PN_FLOAT64, 1, 3, 768, 2, 3, 768, 3, WIDE, 0, 128, "rp"},
+                                {whole, PN_FLOAT64, 1, 1, 8 * 256 + 1, 2, 1, 2049, 1, WIDE, 0, 128, "ap"},
+                                {whole, PN_FLOAT64, 1, 1, 8 * 256, 2, 1, 2048, 1, WIDE, 0, 64, "ap"},
+                                {whole, PN_FLOAT32, 1, 1, 16 * 256 + 1, 2, 1, 4097, 1, NARROW, 0, 128, "ap"},
+                                {beside, PN_FLOAT64, 1, 2, WIDE, 3, 2, WIDE, 2, WIDE, 1, 0, "afa"},
+                                {beside, PN_FLOAT64, 1, 2, WIDE + 1, 3, 2, WIDE + 1, 2, WIDE, 0, 64, "apa"},
+                                {masked, PN_FLOAT64, 1, 1, WIDE + 1, 3, 1, WIDE + 1, 1, WIDE, 0, 0, "aaa"},
+                                {masked, PN_FLOAT32, 1, 1, NARROW + 1, 3, 1, NARROW + 1, 1, NARROW, 0, 0, "aaa"}};
   C *c = pn_context_new(&(pn_context_config){.threads = 1});
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     const grouped *w = &all[i];
@@ -531,10 +528,14 @@ static void loops(void) {
     int kind, n, rolls;
     pni_roll roll[2];
     int notes, arrays;
-  } all[] = {{STEADY, 33, 1, {{2, 2, 32}}, 4, 1}, {STEADY, 32, 0, {{0}}, 64, 0},
-             {LAGGED, 34, 1, {{4, 2, 32}}, 6, 1}, {LAGGED, 33, 0, {{0}}, 66, 0},
-             {PAIRED, 66, 1, {{2, 2, 32}}, 4, 1}, {PAIRED, 64, 0, {{0}}, 64, 0},
-             {SAME, 32, 1, {{0, 1, 32}}, 1, 1},   {SAME, 31, 0, {{0}}, 31, 0},
+  } all[] = {{STEADY, 33, 1, {{2, 2, 32}}, 4, 1},
+             {STEADY, 32, 0, {{0}}, 64, 0},
+             {LAGGED, 34, 1, {{4, 2, 32}}, 6, 1},
+             {LAGGED, 33, 0, {{0}}, 66, 0},
+             {PAIRED, 66, 1, {{2, 2, 32}}, 4, 1},
+             {PAIRED, 64, 0, {{0}}, 64, 0},
+             {SAME, 32, 1, {{0, 1, 32}}, 1, 1},
+             {SAME, 31, 0, {{0}}, 31, 0},
              {BROKEN, 100, 2, {{2, 2, 49}, {7, 2, 48}}, 10, 2}};
   C *c = pn_context_new(&(pn_context_config){.threads = 1});
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

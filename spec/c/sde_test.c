@@ -5,6 +5,7 @@
 */
 #include <math.h>
 #include "../../src/autodiff/sde/op_sde.h"
+#include "../../src/autodiff/sde/sde_number.h"
 #include "../../src/tensor/tensor.h"
 #include "alloc_sweep.h"
 
@@ -20,8 +21,8 @@ typedef struct {
 /* Euler's step of dy = k y dt + w: y + k y h + w, and its pullback: v (1 + k h), sum v y h. */
 static plans make_of(pn_context *c, pn_dtype dtype, int64_t rows) {
   plans p = {NULL, NULL};
-  pn_tensor *t = pn_scalar(c, dtype, 0), *y = pn_full(c, dtype, SHAPE(rows, 1), 1),
-            *k = pn_full(c, dtype, SHAPE(1), 1), *in[6];
+  pn_tensor *t = pn_scalar(c, dtype, 0), *y = pn_full(c, dtype, SHAPE(rows, 1), 1), *k = pn_full(c, dtype, SHAPE(1), 1),
+            *in[6];
   if (pn_capture_begin(c, 5, (pn_tensor *[]){t, t, y, y, k}, in)) return p;
   pn_tensor *next = pn_add(c, pn_add(c, in[3], in[2]), pn_mul(c, pn_mul(c, in[3], in[4]), in[1]));
   if (!(p.step = pn_capture_end(c, 1, &next))) return p;
@@ -585,7 +586,9 @@ static void check_chunk(const pni_sde *o, const course *q, int chunk, double rel
   for (int i = 0; i < TIMES; i++) CHECK_INT(given[i], q->given[i]);
   CHECK_INT(g ? g->steps : o->steps, q->steps);
   for (int j = 0; g && j <= q->steps && j <= g->steps; j++) CHECK_NEAR(g->t[j], q->t[j], rel);
-  for (int64_t room = 62; g && room <= g->room; room = 2 * room + 1) CHECK(room < q->steps || room == g->room);
+  int64_t room = 62;
+  while (room < q->steps) room = 2 * room + 1;
+  CHECK(!g || g->room == room);
 }
 
 /* What is kept: the states of all steps, or of one in as many as the root of their number. */
@@ -618,14 +621,16 @@ static void by_hand(const pni_sde_config *set, int dtype, int threads, double st
     walker a = {.set = &o->set, .key = o->key, .dtype = dtype, .first = chunk * (int)s.rows, .n = (int)s.rows};
     if (a.first + a.n > PATHS) a.n = PATHS - a.first;
     if (s.tree)
-      CHECK_STATUS(c, pni_brownian_open(c, &a.path, o->key, s.own_start ? 0 : s.start, 3, o->set.tolerance, a.first, a.n),
+      CHECK_STATUS(c,
+                   pni_brownian_open(c, &a.path, o->key, s.own_start ? 0 : s.start, 3, o->set.tolerance, a.first, a.n),
                    PN_OK);
     follow(&a, at, start, -0.5, &q);
     check_chunk(o, &q, chunk, rel);
     for (int i = 0; i < TIMES; i++)
       for (int j = 0; j < a.n; j++) {
         slope += q.in_k[i][j] * (i + 1);
-        CHECK_NEAR(pni_element(y, i * PATHS + a.first + j), q.y[i][j], q.y[i][j] == 0 ? rel : rel * (1 + 3 / fabs(q.y[i][j])));
+        CHECK_NEAR(pni_element(y, i * PATHS + a.first + j), q.y[i][j],
+                   q.y[i][j] == 0 ? rel : rel * (1 + 3 / fabs(q.y[i][j])));
       }
     if (q.tried > tried) tried = q.tried;
     if (s.tree) pni_brownian_close(c, &a.path);
@@ -635,6 +640,11 @@ static void by_hand(const pni_sde_config *set, int dtype, int threads, double st
     check_kept(o);
     CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_mul(c, y, weight), PN_ALL, 0), 1, &k, 0, &g), PN_OK);
     CHECK_NEAR(pni_element(g, 0), slope, rel * 100);
+    if (o->kept) { /* what is kept serves again */
+      pni_sde_put(o, o->kept, 1, &(double){NAN}, 1);
+      CHECK(pn_grad(c, pn_sum(c, y, PN_ALL, 0), 1, &k, 0, &g) || isnan(pni_element(g, 0)));
+      pn_context_clear_error(c);
+    }
   }
   s.max_steps = s.adaptive ? tried : q.steps;
   CHECK(solve(c, p, &s, y0, k));
@@ -663,11 +673,129 @@ static void courses(void) {
     set.first_step = 2;
     set.order = 1.5;
     by_hand(&set, PN_FLOAT64, 1, 0.3);
+    set.own_start = false;
+    set.start = 0, set.tolerance = 0.5, set.rtol = 1e3, set.first_step = 1;
+    by_hand(&set, PN_FLOAT64, 1, 1); /* halves as short as a cell of the path */
   }
+}
+
+/* Steps that do nothing: the limit of time is looked at between them. What is not finite is named by its element and
+ * path, whether it is so at first or becomes so. */
+static void named(void) {
+  enum { TWO = 2 };
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(ROWS, TWO), 1), *in[5];
+  pn_tensor *k = pn_full(c, PN_FLOAT64, SHAPE(1), 1), *w = pn_full(c, PN_FLOAT64, SHAPE(ROWS, 1), 1);
+  plans p = {NULL, NULL}, roots = {NULL, NULL};
+  CHECK_STATUS(c, pn_capture_begin(c, 5, (pn_tensor *[]){t, t, w, y, k}, in), PN_OK);
+  p.step = pn_capture_end(c, 1, &in[3]);
+  CHECK_STATUS(c, pn_capture_begin(c, 5, (pn_tensor *[]){t, t, w, y, k}, in), PN_OK);
+  roots.step = pn_capture_end(c, 1, (pn_tensor *[]){pn_sqrt(c, pn_sub(c, in[3], in[1]))});
+  for (int64_t i = 0; i < PATHS * TWO; i++) {
+    char text[80];
+    double start[PATHS * TWO];
+    for (int64_t j = 0; j < PATHS * TWO; j++) start[j] = j < i ? 2 : NAN;
+    snprintf(text, sizeof text, "sde: y0 must be finite, element %d of path %d is not", (int)i % TWO + 1,
+             (int)i / TWO + 1);
+    CHECK(!solve(c, p, &usual, pn_from_data(c, PN_FLOAT64, SHAPE(PATHS, TWO), start), k));
+    CHECK_FAIL(c, PN_NAN, text);
+    start[i] = 0.1;
+    for (int64_t j = i + 1; j < PATHS * TWO; j++) start[j] = 2;
+    snprintf(text, sizeof text, "after the step from t = 0 to 0.25: element %d of path %d", (int)i % TWO + 1,
+             (int)i / TWO + 1);
+    CHECK(!solve(c, roots, &usual, pn_from_data(c, PN_FLOAT64, SHAPE(PATHS, TWO), start), k));
+    CHECK_FAIL(c, PN_NAN, text);
+  }
+  for (int adaptive = 0; adaptive < 2; adaptive++) {
+    pni_sde_config set = usual;
+    set.step = 1e-9, set.max_steps = (int64_t)1 << 40;
+    set.tree = set.adaptive = adaptive;
+    set.rtol = set.atol = set.order = 1, set.tolerance = 0x1p-40;
+    pn_context_set_deadline(c, 0.01);
+    CHECK(!solve(c, p, &set, pn_full(c, PN_FLOAT64, SHAPE(PATHS, TWO), 1), k));
+    CHECK_INT(pn_context_status(c), PN_TIME);
+    pn_context_set_deadline(c, 0);
+    pn_context_clear_error(c);
+  }
+  forget(p);
+  forget(roots);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+}
+
+/* ---- Brownian paths ---- */
+
+enum { POINTS = 24, SLICE = 11 };
+
+/* w and the integral of the path over its start, from s to t. */
+static void over(pni_brownian *b, double s, double t, double *w, double *integral) {
+  pni_brownian_seek(b, s);
+  pni_brownian_move(b, t, w, integral);
+  for (int i = 0; i < SLICE; i++) integral[i] = (t - s) * (w[i] / 2 + integral[i]);
+}
+
+/* Intervals that follow one another add up, many ends in one cell or at its bounds; backwards they are the same bits,
+ * and lanes those of a wider path. */
+static void adds_up(void) {
+  static const double at[POINTS] = {0, 0.01, 0.02, 0.1,  0.125, 0.2, 0.25, 0.26, 0.4,  0.75, 0.8, 0.99,
+                                    1, 1.01, 1.2,  1.25, 1.3,   1.9, 2,    2.1,  3.99, 4,    9.3, 9.4};
+  pn_context *c = pn_context_new(NULL);
+  pni_brownian b, wide;
+  CHECK_STATUS(c, pni_brownian_open(c, &b, 7, -3, 7, 0.3, 2, SLICE), PN_OK);
+  CHECK_STATUS(c, pni_brownian_open(c, &wide, 7, -3, 7, 0.25, 0, SLICE + 4), PN_OK);
+  double w[3][SLICE], a[3][SLICE], more[2][SLICE + 4];
+  for (int i = 0; i < POINTS; i++)
+    for (int j = i + 1; j < POINTS; j++) {
+      double s = at[i] - 3, t = at[j] - 3;
+      over(&b, s, t, w[0], a[0]);
+      pni_brownian_move(&b, s, w[1], a[1]);
+      pni_brownian_seek(&wide, t);
+      pni_brownian_move(&wide, s, more[0], more[1]);
+      for (int k = 0; k < SLICE; k++)
+        CHECK(w[0][k] == w[1][k] && w[1][k] == more[0][k + 2] && a[1][k] == more[1][k + 2]);
+      for (int l = j + 1; l < POINTS; l++) {
+        double u = at[l] - 3;
+        over(&b, t, u, w[1], a[1]);
+        over(&b, s, u, w[2], a[2]);
+        for (int k = 0; k < SLICE; k++)
+          CHECK(fabs(w[0][k] + w[1][k] - w[2][k]) < 1e-13 &&
+                fabs(a[0][k] + a[1][k] + w[0][k] * (u - t) - a[2][k]) < 1e-12);
+      }
+    }
+  pni_brownian_close(c, &b);
+  pni_brownian_close(c, &wide);
+  pn_context_close(c);
+}
+
+/* Cells are of the power of 2 at or below the tolerance; of the last octave there are `room` generations, 60 at most. */
+static void cells(void) {
+  static const struct {
+    double start, end, tolerance, cell;
+    int room;
+  } all[] = {{0, 4, 0.25, 0.25, 5},   {0, 3.9, 0.25, 0.25, 4}, {1, 5, 0.49, 0.25, 5},
+             {0, 1, 1, 1, 1},         {0, 0.5, 8, 8, 1},       {0, 0.5, 0.25, 0.25, 3},
+             {0, 2, 0.5, 0.5, 3},     {2, 2, 0.5, 0.5, 2},     {0, 0.5, 0x1p-59, 0x1p-59, 60},
+             {0, 0.5, 0x1p-60, 0, 0}, {0, 0x1p59, 1, 1, 60},   {0, 0x1p60, 1, 0, 0},
+             {0, -1, 1, 0, 0},        {0, INFINITY, 1, 0, 0},  {NAN, 1, 1, 0, 0}};
+  pn_context *c = pn_context_new(NULL);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    pni_brownian b;
+    bool fits = pni_brownian_open(c, &b, 7, all[i].start, all[i].end, all[i].tolerance, 0, 2) == PN_OK;
+    if (fits != (all[i].room > 0) || (fits && (b.room != all[i].room || b.tolerance != all[i].cell)))
+      printf("path %zu: %d, %d generations of %g\n", i, fits, b.room, b.tolerance);
+    CHECK(fits == (all[i].room > 0) && (!fits || (b.room == all[i].room && b.tolerance == all[i].cell)));
+    if (!fits) CHECK_FAIL(c, PN_DOMAIN, "are too many cells of the length");
+    pni_brownian_close(c, &b);
+  }
+  pn_context_close(c);
 }
 
 int main(void) {
   courses();
+  named();
+  adds_up();
+  cells();
   misuse();
   ranges();
   altered();

@@ -156,18 +156,13 @@ pn_status pni_record_refuses(pn_context *c, const pni_call *call) {
   return PN_OK;
 }
 
-/* Which inputs came without a graph, and whether the result will have one. */
+/* Which inputs came without a graph, and whether the result may have one. */
 static pn_status note_graph(pn_context *c, pni_tape *tape, const pni_call *call, pni_note *note) {
-  bool graph = false;
   if (PNI_RESERVE(c, tape->cut, tape->edge.n - tape->cut.n)) return c->status;
   memset(tape->cut.v + tape->cut.n, 0, (size_t)(tape->edge.n - tape->cut.n));
-  for (int k = 0; k < call->nin; k++) {
-    bool has = (call->in[k]->flags & PNI_REQUIRES_GRAD) != 0;
-    tape->cut.v[note->first + k] = !has;
-    graph |= has;
-  }
+  for (int k = 0; k < call->nin; k++) tape->cut.v[note->first + k] = !(call->in[k]->flags & PNI_REQUIRES_GRAD);
   tape->cut.n = tape->edge.n;
-  note->cut = c->no_grad || !graph || call->op->flags & PNI_OP_NODIFF;
+  note->cut = c->no_grad;
   return PN_OK;
 }
 
