@@ -501,25 +501,42 @@ static void bound(void) {
 
 /* ---- loops ---- */
 
-enum { STEADY, LAGGED, PAIRED, SAME, BROKEN };
+enum { STEADY, LAGGED, PAIRED, SAME, BROKEN, ALIKE, UNLIKE, LONGEST = 120 };
 
 /* Turns of one kind: h = tanh(h w); of the two before, a, b = b, tanh(a b); of two kinds by turns; the same of the
- * input each time, all results; and where turn `n / 2` is exp instead of a product. */
-static pn_plan *looped(C *c, int kind, int n) {
-  enum { LONGEST = 120 };
-  T *w = pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(3), 0.9)), *x = pn_full(c, PN_FLOAT64, SHAPE(3), 0.5), *h, *a, *b;
-  T *list[LONGEST];
-  if (pn_capture_begin(c, 1, &x, &h)) return NULL;
-  a = b = h;
+ * input each time, all results; where turn `n / 2` is exp instead of a product; with a constant that is made anew each
+ * turn, of equal numbers, or of others, the last three of four. How many results, in list. */
+static int turn_by_turn(C *c, int kind, int n, T *w, T *h, T **list) {
+  T *a = h, *b = h;
   for (int t = 0; t < n; t++) {
+    double v[] = {7, 0.5, 0.25, kind == UNLIKE ? t : 1.5};
     switch (kind) {
     case LAGGED: h = pn_tanh(c, pn_mul(c, a, b)), a = b, b = h; break;
     case PAIRED: h = t % 2 ? pn_sin(c, h) : pn_mul(c, h, w); break;
     case SAME: list[t] = pn_tanh(c, b); break;
+    case ALIKE:
+    case UNLIKE: h = pn_tanh(c, pn_mul(c, h, pn_slice(c, pn_from_data(c, PN_FLOAT64, SHAPE(4), v), 0, 1, 3, 1))); break;
     default: h = pn_tanh(c, kind == BROKEN && t == n / 2 ? pn_exp(c, h) : pn_mul(c, h, w)); break;
     }
   }
-  return kind == SAME ? pn_capture_end(c, n, list) : pn_capture_end(c, 1, &h);
+  if (kind != SAME) list[0] = h;
+  return kind == SAME ? n : 1;
+}
+
+static pn_plan *looped(C *c, int kind, int n, T *w) {
+  T *x = pn_full(c, PN_FLOAT64, SHAPE(3), 0.5), *h, *list[LONGEST];
+  if (pn_capture_begin(c, 1, &x, &h)) return NULL;
+  return pn_capture_end(c, turn_by_turn(c, kind, n, w, h, list), list);
+}
+
+/* Runs the plan twice, of another input, against what it was captured from. */
+static void check_turns(C *c, pn_plan *p, int kind, int n, T *w) {
+  T *x = pn_from_data(c, PN_FLOAT64, SHAPE(3), (double[]){0.9, -0.4, 0.3}), *got[LONGEST], *want[LONGEST];
+  int results = turn_by_turn(c, kind, n, w, x, want);
+  for (int again = 0; again < 2; again++) {
+    CHECK_STATUS(c, pn_plan_run(c, p, 1, &x, got), PN_OK);
+    for (int k = 0; k < results; k++) CHECK(memcmp(pni_data(got[k]), pni_data(want[k]), 3 * sizeof(double)) == 0);
+  }
 }
 
 /* Turns that read what lies elsewhere (the input, not a turn's result) stay as they are; 32 others are a loop. */
@@ -536,11 +553,14 @@ static void loops(void) {
              {PAIRED, 64, 0, {{0}}, 64, 0},
              {SAME, 32, 1, {{0, 1, 32}}, 1, 1},
              {SAME, 31, 0, {{0}}, 31, 0},
-             {BROKEN, 100, 2, {{2, 2, 49}, {7, 2, 48}}, 10, 2}};
+             {BROKEN, 100, 2, {{2, 2, 49}, {7, 2, 48}}, 10, 2},
+             {ALIKE, 33, 1, {{2, 2, 32}}, 4, 1},
+             {UNLIKE, 33, 1, {{2, 2, 32}}, 4, 1}};
   C *c = pn_context_new(&(pn_context_config){.threads = 1});
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     size_t mark = pn_scope_open(c);
-    pn_plan *p = looped(c, all[i].kind, all[i].n);
+    T *w = pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(3), 0.9));
+    pn_plan *p = looped(c, all[i].kind, all[i].n, w);
     int arrays = 0;
     CHECK(p && p->tape->roll.n == all[i].rolls);
     CHECK_INT(p->tape->note.n, all[i].notes);
@@ -553,9 +573,33 @@ static void loops(void) {
                got->first);
       CHECK(got->first == want->first && got->n == want->n && got->turns == want->turns);
     }
+    check_turns(c, p, all[i].kind, all[i].n, w);
     pn_plan_unref(p);
     pn_scope_close(c, mark);
   }
+  pn_context_close(c);
+}
+
+/* The first value of a plan without inputs, which is drawn, is so at each run. */
+static void drawn_first(void) {
+  C *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  for (int way = 0; way < 2; way++) {
+    T *x[3];
+    pn_seed(c, 4);
+    CHECK_STATUS(c, pn_capture_begin(c, 0, NULL, NULL), PN_OK);
+    x[0] = way ? pn_rand(c, NULL, PN_FLOAT64, SHAPE(3)) : pn_randn(c, NULL, PN_FLOAT32, SHAPE(3));
+    pn_plan *p = pn_capture_end(c, 1, x);
+    CHECK(p && p->nstep == 1 && p->tape->value.n == 1);
+    for (int k = 1; k < 3; k++) CHECK_STATUS(c, pn_plan_run(c, p, 0, NULL, &x[k]), PN_OK);
+    pn_seed(c, 4);
+    for (int k = 0; k < 3; k++) {
+      T *y = way ? pn_rand(c, NULL, PN_FLOAT64, SHAPE(3)) : pn_randn(c, NULL, PN_FLOAT32, SHAPE(3));
+      CHECK(memcmp(pni_data(y), pni_data(x[k]), 3 * pni_itemsize(y)) == 0);
+    }
+    pn_plan_unref(p);
+  }
+  pn_scope_close(c, mark);
   pn_context_close(c);
 }
 
@@ -625,6 +669,7 @@ int main(void) {
   kinds();
   bound();
   loops();
+  drawn_first();
   interned();
   lists();
   CHECK_DONE();
