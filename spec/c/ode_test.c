@@ -7,6 +7,7 @@
 #include "../../src/autodiff/ode/ode.h"
 #include "../../src/autodiff/ode/rosenbrock.h"
 #include "alloc_sweep.h"
+#include "fenced.h"
 
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
@@ -360,6 +361,31 @@ static void goes_on(void) {
   pn_context_close(c);
 }
 
+/* Solutions with events end where their last number does: 2 T numbers of times, then 1 + 3 count, 12 in all behind a
+ * header of 64 bytes, fill a block of 160. Gradients, too: 2 + T + 1 of T = 9. */
+static void within(void) {
+  bool kept = true;
+  for (int way = EVENTS; way < WAYS; way++) {
+    if (!(way & EVENTS)) continue;
+    pn_context *c = pn_context_new(&(pn_context_config){.allocate = fenced, .allocator_data = &kept, .threads = 1});
+    size_t mark = pn_scope_open(c);
+    plans p = make(c);
+    pn_ode_config config = config_of(p, way);
+    pn_ode_event once = {"once", -1, 0, 1};
+    config.event = &once;
+    pn_tensor *y0 = pn_full(c, PN_FLOAT64, SHAPE(2), 2), *k = pn_param(c, pn_scalar(c, PN_FLOAT64, 1)), *g;
+    for (int64_t t = 4; t <= 9; t += 5) {
+      pn_tensor *y = pn_odeint(c, p.f, p.pullback, &config, y0, pn_linspace(c, PN_FLOAT64, 0, 3, t), 1, &k);
+      CHECK(y && y->numel == 2 * t + 4 && pni_element(y, 2 * t) == 1);
+      CHECK_STATUS(c, pn_grad(c, pn_sum(c, y, PN_ALL, 0), 1, &k, 0, &g), PN_OK);
+    }
+    forget(p);
+    pn_scope_close(c, mark);
+    pn_context_close(c);
+  }
+  CHECK(kept);
+}
+
 /* ---- what is refused, in which words, and at which bounds ---- */
 
 /* Fails with this status in these words; an empty text: it may fail, but not in words with `else_not`. */
@@ -704,6 +730,7 @@ static void courses(void) {
 
 int main(void) {
   courses();
+  within();
   numbers();
   widest();
   altered();

@@ -8,6 +8,7 @@
 #include "../../src/autodiff/sde/sde_number.h"
 #include "../../src/tensor/tensor.h"
 #include "alloc_sweep.h"
+#include "fenced.h"
 
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
@@ -443,19 +444,6 @@ static void still(void) {
   pni_brownian_close(c, &a);
   pni_brownian_close(c, &b);
   pn_context_close(c);
-}
-
-enum { FENCE = 64, POST = 0xA5 };
-
-/* Blocks at multiples of 64; behind each stands what nobody may change, or *data becomes false. */
-static void *fenced(void *data, void *block, size_t old, size_t new) {
-  unsigned char *p = new ? aligned_alloc(FENCE, (new + 2 * FENCE - 1) / FENCE * FENCE) : NULL, *before = block;
-  if (p) memset(p + new, POST, FENCE);
-  if (p && block) memcpy(p, block, old < new ? old : new);
-  if (!block || (new && !p)) return p;
-  for (int i = 0; i < FENCE; i++) *(bool *)data &= before[old + (size_t)i] == POST;
-  free(block);
-  return p;
 }
 
 /* Gradients of each path's own k end where those of the last path do, also where its chunk is not full: those of y0 and
