@@ -711,6 +711,7 @@ static void courses(void) {
     if (o) check_room(o, checkpoints);
     if (o && !(i & EVENTS)) {
       CHECK_INT(o->steps, q.steps);
+      CHECK(!q.implicit || o->jacobian_of == o->steps - 1); /* a step that is tried again has its Jacobian */
       for (int64_t j = 0; !checkpoints && j <= o->steps && j <= q.steps; j++)
         CHECK_NEAR(o->trajectory[j * (2 + (1 + o->method->kept) * N)], q.t[j], 1e-7);
       config.max_steps = q.tried - 1;

@@ -603,6 +603,58 @@ static void drawn_first(void) {
   pn_context_close(c);
 }
 
+/* ---- copies for other contexts ---- */
+
+/* What has one storage has one in the copy, with the numbers it has then; nobody copies for who has cancelled; a plan
+ * with an effect has no copy, and maps no rows. */
+static void copied(void) {
+  C *c = pn_context_new(NULL), *d = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c), other = pn_scope_open(d);
+  T *w = pn_param(c, pn_arange(c, PN_FLOAT64, 1, 7, 1)), *part = pn_detach(c, pn_slice(c, w, 0, 2, 3, 1)), *in, *got;
+  T *apart = pn_arange(c, PN_FLOAT64, 0, 3, 1), *x = pn_full(c, PN_FLOAT64, SHAPE(3), 2), *y;
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+  y = pn_add(c, pn_mul(c, pn_mul(c, in, part), pn_slice(c, w, 0, 0, 3, 1)), apart);
+  pn_plan *p = pn_capture_end(c, 1, &y);
+  CHECK_STATUS(c, pn_param_set(c, w, pn_arange(c, PN_FLOAT64, 11, 17, 1)), PN_OK);
+  pn_context_cancel(d);
+  CHECK(!pn_plan_copy(d, p));
+  CHECK_FAIL(d, PN_CANCELLED, "interrupted");
+  pn_context_uncancel(d);
+  pn_plan *copy = pn_plan_copy(d, p);
+  const pni_storage *storage[8];
+  int n = 0, distinct = 0;
+  for (int64_t v = 0; copy && v < copy->tape->value.n && n < 8; v++)
+    if (copy->tape->value.v[v].outside) storage[n++] = copy->tape->value.v[v].outside->storage;
+  for (int k = 0; k < n; k++) {
+    bool new = true;
+    for (int j = 0; j < k; j++) new &= storage[j] != storage[k];
+    distinct += new;
+  }
+  CHECK(n == 3 && distinct == 2);
+  CHECK_STATUS(c, pn_param_set(c, w, pn_zeros(c, PN_FLOAT64, SHAPE(6))), PN_OK);
+  T *z = pn_full(d, PN_FLOAT64, SHAPE(3), 3);
+  CHECK_STATUS(d, pn_plan_run(d, copy, 1, &z, &got), PN_OK);
+  for (int i = 0; i < 3; i++) CHECK_NEAR(pni_element(got, i), 3 * (13 + i) * (11 + i) + i, 0);
+  pn_optim *o = pn_optim_new(c, "sgd", 1, &w, NULL, NULL);
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+  T *loss = pn_sum(c, pn_mul(c, pn_slice(c, w, 0, 0, 3, 1), in), PN_ALL, 0);
+  CHECK_STATUS(c, pn_optim_step(c, o, loss), PN_OK);
+  pn_plan *step = pn_capture_end(c, 1, &loss);
+  CHECK(step && step->effects && !pn_plan_copy(d, step));
+  CHECK_FAIL(d, PN_STATE, "plan_copy: a plan that updates parameters has no copy");
+  CHECK(!pn_plan_map(c, step, pn_full(c, PN_FLOAT64, SHAPE(2, 3), 1)));
+  CHECK_FAIL(c, PN_SHAPE, "plan_map: needs rows [.., 3]");
+  pn_optim_unref(o);
+  pn_plan_unref(step);
+  pn_plan_unref(p);
+  pn_plan_unref(copy);
+  pn_scope_close(c, mark);
+  pn_scope_close(d, other);
+  CHECK(pn_context_objects(c) == 0 && pn_context_objects(d) == 0);
+  pn_context_close(c);
+  pn_context_close(d);
+}
+
 /* ---- what a tape lists once ---- */
 
 /* Geometries and attributes that differ in one number have numbers of their own, also where their hashes agree (as
@@ -670,6 +722,7 @@ int main(void) {
   bound();
   loops();
   drawn_first();
+  copied();
   interned();
   lists();
   CHECK_DONE();
