@@ -603,6 +603,41 @@ static void drawn_first(void) {
   pn_context_close(c);
 }
 
+/* Draws of a loop that is done, one behind it, and a failure then: the generator stands where it stood. */
+static void rewound(void) {
+  C *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  T *x = pn_scalar(c, PN_FLOAT64, 1), *in, *out;
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+  T *h = in, *zero = pn_scalar(c, PN_FLOAT64, 0);
+  for (int t = 0; t < 40; t++)
+    h = pn_add(c, pn_mul(c, h, pn_scalar(c, PN_FLOAT64, 0.5)), pn_randn(c, NULL, PN_FLOAT64, 0, NULL));
+  T *last = pn_randn(c, NULL, PN_FLOAT64, 0, NULL);
+  pn_dist *law = pn_dist_new(c, "normal", 2, NULL, (T *[]){zero, in});
+  T *y = pn_dist_log_prob(c, law, pn_add(c, h, last));
+  pn_dist_unref(law);
+  pn_plan *p = pn_capture_end(c, 1, &y);
+  CHECK(p && p->tape->roll.n == 1);
+  for (int sign = 1; sign >= -1; sign -= 2) {
+    uint64_t before[2], after[2];
+    x = pn_scalar(c, PN_FLOAT64, sign);
+    pn_rng_get_state(pn_context_rng(c), before);
+    CHECK_STATUS(c, pn_plan_run(c, p, 1, &x, &out), sign > 0 ? PN_OK : PN_DOMAIN);
+    pn_context_clear_error(c);
+    pn_rng_get_state(pn_context_rng(c), after);
+    CHECK((memcmp(before, after, sizeof before) == 0) == (sign < 0));
+  }
+  CHECK(pn_plan_run(c, NULL, 1, &x, &out) == PN_STATE);
+  pn_context_clear_error(c);
+  CHECK(pn_plan_run(c, p, 1, NULL, &out) == PN_STATE);
+  pn_context_clear_error(c);
+  CHECK(pn_plan_run(c, p, 1, &x, NULL) == PN_STATE);
+  pn_context_clear_error(c);
+  pn_plan_unref(p);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+}
+
 /* ---- copies for other contexts ---- */
 
 /* What has one storage has one in the copy, with the numbers it has then; nobody copies for who has cancelled; a plan
@@ -722,6 +757,7 @@ int main(void) {
   bound();
   loops();
   drawn_first();
+  rewound();
   copied();
   interned();
   lists();
