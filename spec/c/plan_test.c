@@ -724,6 +724,40 @@ static void interned(void) {
   pn_context_close(c);
 }
 
+/* One number is one value of the tape, whoever makes it, if shape and type agree; a parameter is its own. Of tensors,
+ * those that the capture makes vary, not what it finds or computes of that alone. */
+static void numbers(void) {
+  enum { FORMS = 6 };
+  C *c = pn_context_new(NULL);
+  for (int form = 0; form < FORMS; form++) {
+    size_t mark = pn_scope_open(c);
+    T *x = pn_full(c, PN_FLOAT64, SHAPE(3), 1), *w = pn_param(c, pn_scalar(c, PN_FLOAT64, 2)), *in;
+    T *two = pn_scalar(c, PN_FLOAT64, 2), *first = form == 4   ? w
+                                                   : form == 5 ? pn_full(c, PN_FLOAT64, SHAPE(3), 2)
+                                                               : two;
+    T *again = form == 1   ? pn_full(c, PN_FLOAT64, SHAPE(1), 2)
+               : form == 2 ? pn_scalar(c, PN_FLOAT64, 3)
+               : form == 3 ? pn_scalar(c, PN_FLOAT32, 2)
+               : form == 5 ? pn_full(c, PN_FLOAT64, SHAPE(3), 2)
+                           : pn_scalar(c, PN_FLOAT64, 2);
+    CHECK(!pni_record_made(c, x) && !pni_record_is_plain(c));
+    CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+    T *product = pn_mul(c, in, first), *y = pn_add(c, product, pn_cast(c, again, PN_FLOAT64));
+    CHECK(pni_record_is_plain(c) && pni_record_made(c, in) && pni_record_made(c, product) && pni_record_made(c, y));
+    CHECK(!pni_record_made(c, x) && !pni_record_made(c, w) && !pni_record_made(c, first));
+    CHECK(!pni_record_made(c, again) && !pni_record_made(c, pn_exp(c, two)) && pni_record_made(c, pn_exp(c, w)));
+    pn_plan *p = pn_capture_end(c, 1, &y);
+    CHECK(!pni_record_made(c, in) && !pni_record_made(c, y));
+    int outside = 0;
+    for (int64_t v = 0; p && v < p->tape->value.n; v++) outside += p->tape->value.v[v].outside == NULL ? 0 : 1;
+    int64_t of_w = form == 4 ? 0 : 1; /* that of exp(w) above */
+    CHECK_INT(outside - of_w, form == 0 || form == 3 ? 1 : 2);
+    pn_plan_unref(p);
+    pn_scope_close(c, mark);
+  }
+  pn_context_close(c);
+}
+
 /* Lists double from 64 on, keep what they hold, and end where an int does. */
 static void lists(void) {
   C *c = pn_context_new(NULL);
@@ -760,6 +794,7 @@ int main(void) {
   rewound();
   copied();
   interned();
+  numbers();
   lists();
   CHECK_DONE();
 }
