@@ -512,7 +512,7 @@ static void motion(walker *a, int step, double t, double end, double *w) {
   for (int i = 0; i < a->n; i++) w[i] = (a->dtype == PN_FLOAT64 ? w[i] : (double)narrow[i]) * sqrt(end - t);
 }
 
-/* Euler's step of all paths, and that of dy/dk; in the order of the plan's sums, or steps that are found would differ. */
+/* Euler's step of all paths, and that of dy/dk; in the order of the plan's sums, since steps hang on each bit. */
 static void euler(walker *a, int step, double t, double end, double k, double *y, double *in_k) {
   double w[PATHS];
   motion(a, step, t, end, w);
@@ -756,7 +756,7 @@ static void adds_up(void) {
   pn_context_close(c);
 }
 
-/* Cells are of the power of 2 at or below the tolerance; of the last octave there are `room` generations, 60 at most. */
+/* Cells are of the power of 2 at or below the tolerance; the last octave has `room` generations, 60 at most. */
 static void cells(void) {
   static const struct {
     double start, end, tolerance, cell;
