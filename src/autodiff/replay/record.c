@@ -70,10 +70,9 @@ static pn_status check_outside(pn_context *c, const pn_tensor *t) {
                   "inside, or cut it off with detach)");
 }
 
-/* Is t one number that stays as it is (a storage of version 0 never changes), and nothing but that? */
+/* Is t, which may be used, one number that stays as it is, and nothing but that? */
 static bool is_number(const pn_context *c, const pni_tape *tape, const pn_tensor *t) {
-  return t->numel == 1 && !t->storage->version && !t->storage->cargo && !(t->flags & PNI_REQUIRES_GRAD) &&
-         !tape->examples && !pni_varies(c, t);
+  return t->numel == 1 && !t->storage->cargo && !tape->examples && !pni_varies(c, t);
 }
 
 /* Equal numbers are one value: those that gradients make anew at each turn need not be kept. */
