@@ -471,6 +471,42 @@ static void kinds(void) {
   pn_context_close(c);
 }
 
+static int64_t done;
+
+static void count_and_copy(void *data, int64_t n, char *const *p, const int64_t *s) {
+  (void)data;
+  done += n;
+  for (int64_t i = 0; i < n; i++) ((double *)(void *)p[0])[i * s[0]] = ((const double *)(const void *)p[1])[i * s[1]];
+}
+
+static const pni_op counting_op = {.name = "counting",
+                                   .args = "a:t",
+                                   .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_NODIFF,
+                                   .map = (const pni_map_kernel[4]){count_and_copy}};
+
+/* Each element of a group is computed once, with a limit of time and without one, of few tiles or many. */
+static void once(void) {
+  static const int64_t sizes[][2] = {{1, 513}, {1, 8192}, {1, 8193}, {40, 30}, {3, 1100}, {700, 300}};
+  C *c = pn_context_new(&(pn_context_config){.threads = 1});
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (int limit = 0; limit < 2; limit++) {
+      size_t mark = pn_scope_open(c);
+      T *x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(sizes[i][0], sizes[i][1])), *in, *y;
+      CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+      y = pn_mul(c, pn_slice(c, in, 0, 0, 1, 1), pni_apply1(c, &counting_op, pn_neg(c, in), &(pni_attr){0}));
+      pn_plan *p = pn_capture_end(c, 1, &y);
+      CHECK(p && p->nstep == 1 && p->step[0].kind == PNI_STEP_GROUP);
+      pn_context_set_deadline(c, limit ? 100 : 0);
+      done = 0;
+      CHECK_STATUS(c, pn_plan_run(c, p, 1, &x, &y), PN_OK);
+      CHECK_INT(done, x->numel);
+      pn_context_set_deadline(c, 0);
+      pn_plan_unref(p);
+      pn_scope_close(c, mark);
+    }
+  pn_context_close(c);
+}
+
 /* ---- large inputs and results ---- */
 
 /* From 8192 bytes on they are read and computed where they lie; an input that nobody reads has no place. */
@@ -788,6 +824,7 @@ int main(void) {
   random_programs(PN_FLOAT32);
   groups();
   kinds();
+  once();
   bound();
   loops();
   drawn_first();
