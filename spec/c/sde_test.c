@@ -602,6 +602,7 @@ static void by_hand(const pni_sde_config *set, int dtype, int threads, double st
   pn_tensor *k = pn_param(c, pn_full(c, (pn_dtype)dtype, SHAPE(1), -0.5)), *y = solve(c, p, &s, y0, k);
   CHECK(y != NULL);
   const pni_sde *o = y ? pni_in(y, 3)->storage->data : NULL;
+  CHECK(!o || !s.own_start || o->set.tolerance == 0x1p-23); /* of 3, the power of 2 below by 2^24 */
   double rel = dtype == PN_FLOAT64 ? 1e-11 : 1e-5, slope = 0;
   int tried = 0;
   static course q;
