@@ -102,6 +102,12 @@ describe("events", function()
     assert.equal(0, found.at_start.number:item())
     assert.equal(1, found.at_end.number:item())
     assert.equal(2, found.at_end.times[1]:item())
+    for k = 1, 12 do -- the end, though start + length may be rounded
+      local start, stop = 0.1 * k, 0.7 + k / 3
+      local _, last = pn.odeint(function(_, y) return y * 0 + 1 end, pn.tensor { 0 }, pn.tensor { start, stop },
+        options { events = { at_end = function(t) return t - stop end } })
+      assert.equal(stop, last.at_end.times[1]:item())
+    end
   end)
 
   it("are located to rounding, whatever the curve", function()

@@ -334,7 +334,7 @@ describe("a loop", function()
     local function step(w, opt)
       return function(x)
         local loss
-        for _ = 1, 20 do
+        for _ = 1, 40 do
           loss = (w * x - 1):square():sum()
           opt:apply(pn.grad(loss, { w }))
         end

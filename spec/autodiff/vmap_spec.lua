@@ -95,6 +95,9 @@ describe("vmap of", function()
     off(pn.grad(y:sum(), {leaf})[1], x, "detach", 1e-15)
     local z = pn.vmap(function(row) return pn.no_grad(function() return row * 2 end) * row end)(leaf)
     off(pn.grad(z:sum(), {leaf})[1], x * 2, "no_grad", 1e-15)
+    local function outside(row) return pn.no_grad(function() return row * 2 end), row * 3, row:detach() * 4 end
+    local a, b, d = pn.vmap(outside)(leaf)
+    assert.are.same({false, true, false}, {a:requires_grad(), b:requires_grad(), d:requires_grad()})
   end)
 
   it("a vmap is the function of both axes", function()

@@ -5,8 +5,10 @@
 */
 #include <math.h>
 #include "../../src/autodiff/sde/op_sde.h"
+#include "../../src/autodiff/sde/sde_number.h"
 #include "../../src/tensor/tensor.h"
 #include "alloc_sweep.h"
+#include "fenced.h"
 
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
@@ -18,10 +20,10 @@ typedef struct {
 } plans;
 
 /* Euler's step of dy = k y dt + w: y + k y h + w, and its pullback: v (1 + k h), sum v y h. */
-static plans make(pn_context *c) {
+static plans make_of(pn_context *c, pn_dtype dtype, int64_t rows) {
   plans p = {NULL, NULL};
-  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(ROWS, 1), 1),
-            *k = pn_full(c, PN_FLOAT64, SHAPE(1), 1), *in[6];
+  pn_tensor *t = pn_scalar(c, dtype, 0), *y = pn_full(c, dtype, SHAPE(rows, 1), 1), *k = pn_full(c, dtype, SHAPE(1), 1),
+            *in[6];
   if (pn_capture_begin(c, 5, (pn_tensor *[]){t, t, y, y, k}, in)) return p;
   pn_tensor *next = pn_add(c, pn_add(c, in[3], in[2]), pn_mul(c, pn_mul(c, in[3], in[4]), in[1]));
   if (!(p.step = pn_capture_end(c, 1, &next))) return p;
@@ -32,6 +34,8 @@ static plans make(pn_context *c) {
   return p;
 }
 
+static plans make(pn_context *c) { return make_of(c, PN_FLOAT64, ROWS); }
+
 static void forget(plans p) {
   pn_plan_unref(p.step);
   pn_plan_unref(p.pullback);
@@ -41,7 +45,7 @@ static const pni_sde_config usual = {
     .step = 0.25, .max_steps = 1000, .paths = PATHS, .rows = ROWS, .motions = 1, .states = 1};
 
 static pn_tensor *solve(pn_context *c, plans p, const pni_sde_config *set, pn_tensor *y0, pn_tensor *k) {
-  pn_tensor *times = pn_linspace(c, PN_FLOAT64, 0, 3, 4), *none = pn_zeros(c, PN_FLOAT64, SHAPE(0));
+  pn_tensor *times = pn_linspace(c, PN_FLOAT64, 0, 3, 4), *none = pn_zeros(c, pn_tensor_dtype(y0), SHAPE(0));
   pn_tensor *key = pn_full(c, PN_INT64, SHAPE(1), 5);
   return pni_sde_apply(c, p.step, p.pullback, set, 1, (bool[]){false}, y0, times, key, k, none);
 }
@@ -442,19 +446,6 @@ static void still(void) {
   pn_context_close(c);
 }
 
-enum { FENCE = 64, POST = 0xA5 };
-
-/* Blocks at multiples of 64; behind each stands what nobody may change, or *data becomes false. */
-static void *fenced(void *data, void *block, size_t old, size_t new) {
-  unsigned char *p = new ? aligned_alloc(FENCE, (new + 2 * FENCE - 1) / FENCE * FENCE) : NULL, *before = block;
-  if (p) memset(p + new, POST, FENCE);
-  if (p && block) memcpy(p, block, old < new ? old : new);
-  if (!block || (new && !p)) return p;
-  for (int i = 0; i < FENCE; i++) *(bool *)data &= before[old + (size_t)i] == POST;
-  free(block);
-  return p;
-}
-
 /* Gradients of each path's own k end where those of the last path do, also where its chunk is not full: those of y0 and
  * k, 12 numbers behind a header of 64 bytes, fill a block of 160. */
 static void within(void) {
@@ -487,7 +478,313 @@ static void within(void) {
   CHECK(kept);
 }
 
+/* ---- steps and solutions, one number at a time ---- */
+
+enum { TIMES = 4, LONGEST = 1000 };
+
+/* The steps of some paths; y and dy/dk at the times. */
+typedef struct {
+  double t[LONGEST], y[TIMES][PATHS], in_k[TIMES][PATHS];
+  int given[TIMES], steps, tried;
+} course;
+
+typedef struct {
+  const pni_sde_config *set;
+  pni_brownian path;
+  uint64_t key;
+  int dtype, first, n; /* paths */
+} walker;
+
+/* w over step number `step`. */
+static void motion(walker *a, int step, double t, double end, double *w) {
+  double h[PATHS];
+  float narrow[PATHS];
+  uint64_t from = (uint64_t)(step * PATHS + a->first), to = from + (uint64_t)a->n;
+  if (a->set->tree) {
+    pni_brownian_seek(&a->path, t);
+    pni_brownian_move(&a->path, end, w, h);
+    return;
+  }
+  if (a->dtype == PN_FLOAT64)
+    pni_fill_normal_f64(a->key, 0, from, to, w);
+  else
+    pni_fill_normal_f32(a->key, 0, from, to, narrow);
+  for (int i = 0; i < a->n; i++) w[i] = (a->dtype == PN_FLOAT64 ? w[i] : (double)narrow[i]) * sqrt(end - t);
+}
+
+/* Euler's step of all paths, and that of dy/dk; in the order of the plan's sums, since steps hang on each bit. */
+static void euler(walker *a, int step, double t, double end, double k, double *y, double *in_k) {
+  double w[PATHS];
+  motion(a, step, t, end, w);
+  for (int i = 0; i < a->n; i++) {
+    in_k[i] += (end - t) * (y[i] + k * in_k[i]);
+    y[i] = y[i] + w[i] + y[i] * k * (end - t);
+  }
+}
+
+/* The largest difference of a step and its halves, in units of the tolerance; the halves are in y. */
+static double halves(walker *a, double t, double middle, double end, double k, double *y, double *in_k) {
+  double before[PATHS], once[PATHS], of_once[PATHS], most = 0;
+  memcpy(before, y, sizeof before), memcpy(once, y, sizeof once), memcpy(of_once, in_k, sizeof of_once);
+  euler(a, 0, t, end, k, once, of_once);
+  euler(a, 0, t, middle, k, y, in_k);
+  euler(a, 0, middle, end, k, y, in_k);
+  for (int i = 0; i < a->n; i++) {
+    double e = (y[i] - once[i]) / (a->set->atol + a->set->rtol * fmax(fabs(before[i]), fabs(y[i])));
+    most = fmax(most, e * e);
+  }
+  return sqrt(most);
+}
+
+/* Steps of at most set->step, even between the times; or as their error has it: both halves of one whose error is 1 at
+ * most, and then as long as an error of order + 1/2 allows, a fifth at least and four times at most. */
+static void follow(walker *a, const double *times, const double *y0, double k, course *q) {
+  double y[PATHS] = {0}, in_k[PATHS] = {0}, h = a->set->first_step;
+  memcpy(y, y0 + a->first, (size_t)a->n * sizeof *y);
+  if (h == 0) h = (times[TIMES - 1] - times[0]) / 128;
+  q->t[0] = times[0];
+  q->steps = q->tried = q->given[0] = 0;
+  for (int i = 0; i < TIMES; i++) {
+    int even = i ? (int)fmax(ceil((times[i] - times[i - 1]) / a->set->step - 1e-9), 1) : 0;
+    for (int j = 1; !a->set->adaptive && j <= even; j++, q->steps++) {
+      q->t[q->steps + 1] = j == even ? times[i] : times[i - 1] + (times[i] - times[i - 1]) * ((double)j / even);
+      euler(a, q->steps, q->t[q->steps], q->t[q->steps + 1], k, y, in_k);
+    }
+    while (a->set->adaptive && i && q->t[q->steps] != times[i] && q->steps + 2 < LONGEST) {
+      double t = q->t[q->steps], left = times[i] - t, try[2][PATHS];
+      if (a->set->step > 0) h = fmin(h, a->set->step);
+      double end = h * 1.01 >= left ? times[i] : t + fmin(h, left / 2), middle = t + (end - t) / 2;
+      memcpy(try[0], y, sizeof y), memcpy(try[1], in_k, sizeof y);
+      double error = halves(a, t, middle, end, k, try[0], try[1]);
+      h = (end - t) * fmin(fmax(0.8 * pow(fmax(error, 1e-10), -1 / (a->set->order + 0.5)), 0.2), 4);
+      q->tried++;
+      if (error > 1) continue;
+      memcpy(y, try[0], sizeof y), memcpy(in_k, try[1], sizeof y);
+      q->t[++q->steps] = middle;
+      q->t[++q->steps] = end;
+    }
+    q->given[i] = q->steps;
+    memcpy(q->y[i], y, sizeof y), memcpy(q->in_k[i], in_k, sizeof y);
+  }
+}
+
+static void check_chunk(const pni_sde *o, const course *q, int chunk, double rel) {
+  const pni_sde_grid *g = o->grid ? &o->grid[chunk] : NULL;
+  const int64_t *given = g ? g->given : o->given;
+  for (int i = 0; i < TIMES; i++) CHECK_INT(given[i], q->given[i]);
+  CHECK_INT(g ? g->steps : o->steps, q->steps);
+  for (int j = 0; g && j <= q->steps && j <= g->steps; j++) CHECK_NEAR(g->t[j], q->t[j], rel);
+  int64_t room = 62;
+  while (room < q->steps) room = 2 * room + 1;
+  CHECK(!g || g->room == room);
+}
+
+/* What is kept: the states of all steps, or of one in as many as the root of their number. */
+static void check_kept(const pni_sde *o) {
+  int64_t span = o->set.gradient == PNI_SDE_GRAPH ? 1 : (int64_t)ceil(sqrt((double)o->steps));
+  int64_t slots = (o->steps + span - 1) / span, item = o->dtype == PN_FLOAT64 ? 8 : 4;
+  if (o->set.adaptive) {
+    CHECK(!o->kept && o->kept_bytes == 0);
+    return;
+  }
+  CHECK_INT(o->kept_slots, slots);
+  CHECK_INT(o->kept_bytes, o->chunks * slots * o->set.rows * item);
+}
+
+static void by_hand(const pni_sde_config *set, int dtype, int threads, double step) {
+  static const double at[TIMES] = {0, 1, 2, 3}, start[PATHS] = {2, -1, 0.5, 3, 1, -2, 4, 0, 1.5, -0.5};
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = threads});
+  size_t mark = pn_scope_open(c);
+  plans p = make_of(c, (pn_dtype)dtype, set->rows);
+  pni_sde_config s = *set;
+  s.step = step;
+  pn_tensor *y0 = pn_cast(c, pn_from_data(c, PN_FLOAT64, SHAPE(PATHS, 1), start), (pn_dtype)dtype), *g;
+  pn_tensor *k = pn_param(c, pn_full(c, (pn_dtype)dtype, SHAPE(1), -0.5)), *y = solve(c, p, &s, y0, k);
+  CHECK(y != NULL);
+  const pni_sde *o = y ? pni_in(y, 3)->storage->data : NULL;
+  CHECK(!o || !s.own_start || o->set.tolerance == 0x1p-23); /* of 3, the power of 2 below by 2^24 */
+  double rel = dtype == PN_FLOAT64 ? 1e-11 : 1e-5, slope = 0;
+  int tried = 0;
+  static course q;
+  for (int chunk = 0; o && chunk < o->chunks; chunk++) {
+    walker a = {.set = &o->set, .key = o->key, .dtype = dtype, .first = chunk * (int)s.rows, .n = (int)s.rows};
+    if (a.first + a.n > PATHS) a.n = PATHS - a.first;
+    if (s.tree)
+      CHECK_STATUS(c,
+                   pni_brownian_open(c, &a.path, o->key, s.own_start ? 0 : s.start, 3, o->set.tolerance, a.first, a.n),
+                   PN_OK);
+    follow(&a, at, start, -0.5, &q);
+    check_chunk(o, &q, chunk, rel);
+    for (int i = 0; i < TIMES; i++)
+      for (int j = 0; j < a.n; j++) {
+        slope += q.in_k[i][j] * (i + 1);
+        CHECK_NEAR(pni_element(y, i * PATHS + a.first + j), q.y[i][j],
+                   q.y[i][j] == 0 ? rel : rel * (1 + 3 / fabs(q.y[i][j])));
+      }
+    if (q.tried > tried) tried = q.tried;
+    if (s.tree) pni_brownian_close(c, &a.path);
+  }
+  if (o) {
+    pn_tensor *weight = pn_cast(c, pn_reshape(c, pn_arange(c, PN_FLOAT64, 1, 5, 1), SHAPE(4, 1, 1)), (pn_dtype)dtype);
+    check_kept(o);
+    CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_mul(c, y, weight), PN_ALL, 0), 1, &k, 0, &g), PN_OK);
+    CHECK_NEAR(pni_element(g, 0), slope, rel * 100);
+    if (o->kept) { /* what is kept serves again */
+      pni_sde_put(o, o->kept, 1, &(double){NAN}, 1);
+      CHECK(pn_grad(c, pn_sum(c, y, PN_ALL, 0), 1, &k, 0, &g) || isnan(pni_element(g, 0)));
+      pn_context_clear_error(c);
+    }
+  }
+  s.max_steps = s.adaptive ? tried : q.steps;
+  CHECK(solve(c, p, &s, y0, k));
+  s.max_steps--;
+  REFUSED(PN_DOMAIN, solve(c, p, &s, y0, k));
+  forget(p);
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
+static void courses(void) {
+  for (int way = 0; way < 24; way++) {
+    pni_sde_config set = usual;
+    set.gradient = way % 2 ? PNI_SDE_CHECKPOINTS : PNI_SDE_GRAPH;
+    set.rows = way / 2 % 2 ? PATHS : ROWS;
+    set.tree = way / 4 % 3 > 0;
+    set.tolerance = 0x1p-20;
+    set.start = -1.5;
+    by_hand(&set, way / 12 ? PN_FLOAT32 : PN_FLOAT64, 1 + way % 2, way % 3 ? 0.25 : 0.023);
+    if (way / 4 % 3 < 2 || way / 12) continue;
+    set.adaptive = true;
+    set.rtol = 0.02, set.atol = 0.003, set.order = 1;
+    set.own_start = way % 2;
+    by_hand(&set, PN_FLOAT64, 1 + way % 2, 0);
+    set.first_step = 2;
+    set.order = 1.5;
+    by_hand(&set, PN_FLOAT64, 1, 0.3);
+    set.own_start = false;
+    set.start = 0, set.tolerance = 0.5, set.rtol = 1e3, set.first_step = 1;
+    by_hand(&set, PN_FLOAT64, 1, 1); /* halves as short as a cell of the path */
+  }
+}
+
+/* Steps that do nothing: the limit of time is looked at between them. What is not finite is named by its element and
+ * path, whether it is so at first or becomes so. */
+static void named(void) {
+  enum { TWO = 2 };
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(ROWS, TWO), 1), *in[5];
+  pn_tensor *k = pn_full(c, PN_FLOAT64, SHAPE(1), 1), *w = pn_full(c, PN_FLOAT64, SHAPE(ROWS, 1), 1);
+  plans p = {NULL, NULL}, roots = {NULL, NULL};
+  CHECK_STATUS(c, pn_capture_begin(c, 5, (pn_tensor *[]){t, t, w, y, k}, in), PN_OK);
+  p.step = pn_capture_end(c, 1, &in[3]);
+  CHECK_STATUS(c, pn_capture_begin(c, 5, (pn_tensor *[]){t, t, w, y, k}, in), PN_OK);
+  roots.step = pn_capture_end(c, 1, (pn_tensor *[]){pn_sqrt(c, pn_sub(c, in[3], in[1]))});
+  for (int64_t i = 0; i < PATHS * TWO; i++) {
+    char text[80];
+    double start[PATHS * TWO];
+    for (int64_t j = 0; j < PATHS * TWO; j++) start[j] = j < i ? 2 : NAN;
+    snprintf(text, sizeof text, "sde: y0 must be finite, element %d of path %d is not", (int)i % TWO + 1,
+             (int)i / TWO + 1);
+    CHECK(!solve(c, p, &usual, pn_from_data(c, PN_FLOAT64, SHAPE(PATHS, TWO), start), k));
+    CHECK_FAIL(c, PN_NAN, text);
+    start[i] = 0.1;
+    for (int64_t j = i + 1; j < PATHS * TWO; j++) start[j] = 2;
+    snprintf(text, sizeof text, "after the step from t = 0 to 0.25: element %d of path %d", (int)i % TWO + 1,
+             (int)i / TWO + 1);
+    CHECK(!solve(c, roots, &usual, pn_from_data(c, PN_FLOAT64, SHAPE(PATHS, TWO), start), k));
+    CHECK_FAIL(c, PN_NAN, text);
+  }
+  for (int adaptive = 0; adaptive < 2; adaptive++) {
+    pni_sde_config set = usual;
+    set.step = 1e-9, set.max_steps = (int64_t)1 << 40;
+    set.tree = set.adaptive = adaptive;
+    set.rtol = set.atol = set.order = 1, set.tolerance = 0x1p-40;
+    pn_context_set_deadline(c, 0.01);
+    CHECK(!solve(c, p, &set, pn_full(c, PN_FLOAT64, SHAPE(PATHS, TWO), 1), k));
+    CHECK_INT(pn_context_status(c), PN_TIME);
+    pn_context_set_deadline(c, 0);
+    pn_context_clear_error(c);
+  }
+  forget(p);
+  forget(roots);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+}
+
+/* ---- Brownian paths ---- */
+
+enum { POINTS = 24, SLICE = 11 };
+
+/* w and the integral of the path over its start, from s to t. */
+static void over(pni_brownian *b, double s, double t, double *w, double *integral) {
+  pni_brownian_seek(b, s);
+  pni_brownian_move(b, t, w, integral);
+  for (int i = 0; i < SLICE; i++) integral[i] = (t - s) * (w[i] / 2 + integral[i]);
+}
+
+/* Intervals that follow one another add up, many ends in one cell or at its bounds; backwards they are the same bits,
+ * and lanes those of a wider path. */
+static void adds_up(void) {
+  static const double at[POINTS] = {0, 0.01, 0.02, 0.1,  0.125, 0.2, 0.25, 0.26, 0.4,  0.75, 0.8, 0.99,
+                                    1, 1.01, 1.2,  1.25, 1.3,   1.9, 2,    2.1,  3.99, 4,    9.3, 9.4};
+  pn_context *c = pn_context_new(NULL);
+  pni_brownian b, wide;
+  CHECK_STATUS(c, pni_brownian_open(c, &b, 7, -3, 7, 0.3, 2, SLICE), PN_OK);
+  CHECK_STATUS(c, pni_brownian_open(c, &wide, 7, -3, 7, 0.25, 0, SLICE + 4), PN_OK);
+  double w[3][SLICE], a[3][SLICE], more[2][SLICE + 4];
+  for (int i = 0; i < POINTS; i++)
+    for (int j = i + 1; j < POINTS; j++) {
+      double s = at[i] - 3, t = at[j] - 3;
+      over(&b, s, t, w[0], a[0]);
+      pni_brownian_move(&b, s, w[1], a[1]);
+      pni_brownian_seek(&wide, t);
+      pni_brownian_move(&wide, s, more[0], more[1]);
+      for (int k = 0; k < SLICE; k++)
+        CHECK(w[0][k] == w[1][k] && w[1][k] == more[0][k + 2] && a[1][k] == more[1][k + 2]);
+      for (int l = j + 1; l < POINTS; l++) {
+        double u = at[l] - 3;
+        over(&b, t, u, w[1], a[1]);
+        over(&b, s, u, w[2], a[2]);
+        for (int k = 0; k < SLICE; k++)
+          CHECK(fabs(w[0][k] + w[1][k] - w[2][k]) < 1e-13 &&
+                fabs(a[0][k] + a[1][k] + w[0][k] * (u - t) - a[2][k]) < 1e-12);
+      }
+    }
+  pni_brownian_close(c, &b);
+  pni_brownian_close(c, &wide);
+  pn_context_close(c);
+}
+
+/* Cells are of the power of 2 at or below the tolerance; the last octave has `room` generations, 60 at most. */
+static void cells(void) {
+  static const struct {
+    double start, end, tolerance, cell;
+    int room;
+  } all[] = {{0, 4, 0.25, 0.25, 5},   {0, 3.9, 0.25, 0.25, 4}, {1, 5, 0.49, 0.25, 5},
+             {0, 1, 1, 1, 1},         {0, 0.5, 8, 8, 1},       {0, 0.5, 0.25, 0.25, 3},
+             {0, 2, 0.5, 0.5, 3},     {2, 2, 0.5, 0.5, 2},     {0, 0.5, 0x1p-59, 0x1p-59, 60},
+             {0, 0.5, 0x1p-60, 0, 0}, {0, 0x1p59, 1, 1, 60},   {0, 0x1p60, 1, 0, 0},
+             {0, -1, 1, 0, 0},        {0, INFINITY, 1, 0, 0},  {NAN, 1, 1, 0, 0}};
+  pn_context *c = pn_context_new(NULL);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    pni_brownian b;
+    bool fits = pni_brownian_open(c, &b, 7, all[i].start, all[i].end, all[i].tolerance, 0, 2) == PN_OK;
+    if (fits != (all[i].room > 0) || (fits && (b.room != all[i].room || b.tolerance != all[i].cell)))
+      printf("path %zu: %d, %d generations of %g\n", i, fits, b.room, b.tolerance);
+    CHECK(fits == (all[i].room > 0) && (!fits || (b.room == all[i].room && b.tolerance == all[i].cell)));
+    if (!fits) CHECK_FAIL(c, PN_DOMAIN, "are too many cells of the length");
+    pni_brownian_close(c, &b);
+  }
+  pn_context_close(c);
+}
+
 int main(void) {
+  courses();
+  named();
+  adds_up();
+  cells();
   misuse();
   ranges();
   altered();

@@ -239,7 +239,7 @@ static pn_status too_short(C *c, double t, double h, double error) {
 
 /* Lengths after a step of length h whose error was e. */
 static void adapt(const pni_ode *o, pni_ode_control *k, double h, double e) {
-  double now = isnan(e) ? 0 : pow(e, o->method->exponent - 0.75 * BETA), shrink;
+  double now = pow(e, o->method->exponent - 0.75 * BETA), shrink;
   if (e <= 1) {
     shrink = fmin(1 / SHRINK_MOST, fmax(1 / GROW_MOST, now / pow(k->before, BETA) / SAFETY));
     k->h = k->rejected ? fmin(h / shrink, h) : h / shrink;

@@ -70,10 +70,9 @@ static pn_status check_outside(pn_context *c, const pn_tensor *t) {
                   "inside, or cut it off with detach)");
 }
 
-/* Is t one number that stays as it is (a storage of version 0 never changes), and nothing but that? */
+/* Is t, which may be used, one number that stays as it is, and nothing but that? */
 static bool is_number(const pn_context *c, const pni_tape *tape, const pn_tensor *t) {
-  return t->numel == 1 && !t->storage->version && !t->storage->cargo && !(t->flags & PNI_REQUIRES_GRAD) &&
-         !tape->examples && !pni_varies(c, t);
+  return t->numel == 1 && !t->storage->cargo && !tape->examples && !pni_varies(c, t);
 }
 
 /* Equal numbers are one value: those that gradients make anew at each turn need not be kept. */
@@ -156,18 +155,13 @@ pn_status pni_record_refuses(pn_context *c, const pni_call *call) {
   return PN_OK;
 }
 
-/* Which inputs came without a graph, and whether the result will have one. */
+/* Which inputs came without a graph, and whether the result may have one. */
 static pn_status note_graph(pn_context *c, pni_tape *tape, const pni_call *call, pni_note *note) {
-  bool graph = false;
   if (PNI_RESERVE(c, tape->cut, tape->edge.n - tape->cut.n)) return c->status;
   memset(tape->cut.v + tape->cut.n, 0, (size_t)(tape->edge.n - tape->cut.n));
-  for (int k = 0; k < call->nin; k++) {
-    bool has = (call->in[k]->flags & PNI_REQUIRES_GRAD) != 0;
-    tape->cut.v[note->first + k] = !has;
-    graph |= has;
-  }
+  for (int k = 0; k < call->nin; k++) tape->cut.v[note->first + k] = !(call->in[k]->flags & PNI_REQUIRES_GRAD);
   tape->cut.n = tape->edge.n;
-  note->cut = c->no_grad || !graph || call->op->flags & PNI_OP_NODIFF;
+  note->cut = c->no_grad;
   return PN_OK;
 }
 

@@ -127,11 +127,11 @@ bool pni_is_loose(const pni_tape *tape, int v) {
 /* ---- sections ---- */
 
 static bool same_attr(const pni_tape *tape, const pni_note *a, const pni_note *b) {
+  if (a->attr == b->attr) return true;
   int from = first_number(a);
-  if (a->attr == b->attr || !from) return a->attr == b->attr;
   const pni_attr *x = pni_attr_of(tape, a), *y = pni_attr_of(tape, b);
   return x->ni == y->ni && memcmp(x->r, y->r, sizeof x->r) == 0 &&
-         (x->ni <= from || memcmp(x->i + from, y->i + from, (size_t)(x->ni - from) * sizeof *x->i) == 0);
+         memcmp(x->i + from, y->i + from, (size_t)(x->ni - from) * sizeof *x->i) == 0;
 }
 
 static bool same_event(const pni_event *a, const pni_event *b) {

@@ -78,7 +78,7 @@ typedef struct pni_note {
   int64_t first;    /* of its inputs in `edge` */
   int nin, out;     /* out -1: an effect */
   int event;        /* its number, -1: none */
-  bool cut;         /* of a capture within others: the result has no graph */
+  bool cut;         /* of a capture within others: it was made without a graph */
   bool spare;       /* a check that is made only if its input is needed anyway */
 } pni_note;
 

@@ -190,7 +190,7 @@ static int operands_as_one(writer *w, const pni_note *old, int k, int n) {
 /* Operands of a note outside of rolls. */
 static pn_status write_operands(writer *w, const pni_note *old, int at) {
   int now, joins = old->op && old->op->flags & PNI_OP_JOINS;
-  for (int k = 0, n = 1; k < old->nin; k += n) {
+  for (int k = 0, n; k < old->nin; k += n) {
     int v = w->old->edge.v[old->first + k];
     n = joins && v >= 0 && array_place(w, v) >= 0 ? run_of(w, old, k) : 1;
     now = n > 1 ? operands_as_one(w, old, k, n) : keep(w, v);

@@ -220,14 +220,13 @@ static pn_status count_steps(C *c, pni_sde *o) {
   return PN_OK;
 }
 
-/* Of adaptive steps on a path of their own: where it begins, and cells that no sensible step is shorter than. */
+/* Of adaptive steps on a path of their own: cells that no sensible step is shorter than. */
 static pn_status settle_steps(C *c, pni_sde *o) {
   if (check_times(c, o)) return c->status;
   if (!o->set.adaptive) return count_steps(c, o);
   o->steps = o->num_times - 1; /* one at least from time to time: what the probe sees */
   for (int64_t i = 0; i < o->num_times; i++) o->given[i] = i;
   if (!o->set.own_start || o->num_times < 2) return PN_OK;
-  o->set.start = o->times[0];
   o->set.tolerance = ldexp(1, ilogb(o->times[o->num_times - 1] - o->times[0]) - 24);
   return PN_OK;
 }
