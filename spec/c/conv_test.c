@@ -297,9 +297,10 @@ static void memory(void) {
       {{1, 2, 1, {3, 70000}, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 1, {0}}}, 1 << 18},
       {{1, 8, 1, {200, 15}, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 1, {0}}}, (1 << 15) + 8 * 200 * 15 + 4096},
       {{64, 16, 2, {6, 6}, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 1, {0}}}, (1 << 16) + 4096},
+      {{1, 20, 2, {30, 30}, {1, 1}, {{1, 1}, {0, 0}, {1, 1}, 1, {0}}}, 4096},
   };
   for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 3; k++) { /* forward, adjoint in the image, in the weight */
       const geometry *g = &large[i].of;
       C *c = pn_context_new(&(pn_context_config){.threads = 1});
       T *x = pn_zeros(c, PN_FLOAT64, SHAPE(g->n, g->ci, g->side[0], g->side[1])), *r = NULL;
@@ -344,6 +345,25 @@ enum { LARGEST, MEAN, INSIDE, POOLS };
 
 static T *pooled(C *c, T *x, int what, const int64_t (*w)[2]) {
   return what == LARGEST ? pn_max_pool2d(c, x, w[0], w[1], w[2]) : pn_avg_pool2d(c, x, w[0], w[1], w[2], what == MEAN);
+}
+
+/* Windows have room of their own where there are more than 32 for each element of the image, else none. */
+static void windows(void) {
+  static const int64_t of[][4] = {/* rows, columns, rows of a window, padding: windows of one column, two rows apart */
+                                  {128, 5, 64, 31}, {128, 5, 66, 32}, {128, 5, 62, 30}, {512, 1, 64, 31}};
+  for (int way = 0; way < 12; way++) {
+    const int64_t *g = of[way % 4];
+    C *c = pn_context_new(&(pn_context_config){.threads = 1});
+    T *x = pn_param(c, pn_zeros(c, PN_FLOAT64, SHAPE(1, 1, g[0], g[1])));
+    size_t before = pn_context_memory(c, NULL), peak;
+    T *y = pooled(c, way < 4 ? pn_detach(c, x) : x, way < 4 ? LARGEST : way < 8 ? MEAN : INSIDE,
+                  (const int64_t[][2]){{g[2], 1}, {2, 1}, {g[3], 0}});
+    pn_context_memory(c, &peak);
+    CHECK_INT(pn_tensor_shape(y)[2], g[0] / 2);
+    CHECK((peak > pn_context_memory(c, NULL)) == (g[2] == 66));
+    CHECK(peak >= before);
+    pn_context_close(c);
+  }
 }
 
 static void planes(C *c, pn_dtype dtype) {
@@ -573,6 +593,7 @@ int main(void) {
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
   memory();
+  windows();
   batches(3, 20);
   batches(9, 15);
   sweep("convolutions", work, NULL);
