@@ -354,13 +354,19 @@ static T *pooled(C *c, T *x, int what, const int64_t (*w)[2]) {
 /* Windows have room of their own where there are more than 32 for each element of the image, else none. */
 static void windows(void) {
   static const int64_t of[][4] = {/* rows, columns, rows of a window, padding: windows of one column, two rows apart */
-                                  {128, 5, 64, 31}, {128, 5, 66, 32}, {128, 5, 62, 30}, {512, 1, 64, 31}};
+                                  {128, 5, 64, 31},
+                                  {128, 5, 66, 32},
+                                  {128, 5, 62, 30},
+                                  {512, 1, 64, 31}};
   for (int way = 0; way < 12; way++) {
     const int64_t *g = of[way % 4];
     C *c = pn_context_new(&(pn_context_config){.threads = 1});
     T *x = pn_param(c, pn_zeros(c, PN_FLOAT64, SHAPE(1, 1, g[0], g[1])));
     size_t before = pn_context_memory(c, NULL), peak;
-    T *y = pooled(c, way < 4 ? pn_detach(c, x) : x, way < 4 ? LARGEST : way < 8 ? MEAN : INSIDE,
+    T *y = pooled(c, way < 4 ? pn_detach(c, x) : x,
+                  way < 4   ? LARGEST
+                  : way < 8 ? MEAN
+                            : INSIDE,
                   (const int64_t[][2]){{g[2], 1}, {2, 1}, {g[3], 0}});
     pn_context_memory(c, &peak);
     CHECK_INT(pn_tensor_shape(y)[2], g[0] / 2);

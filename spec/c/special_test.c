@@ -414,7 +414,8 @@ static void large_orders(void) {
   static const struct {
     int n;
     double x;
-  } of[] = {{1001, 801}, {1001, 2000}, {1001, 12345}, {1003, 1e5}, {1700, 1900}, {2500, 5000}, {4000, 3e4}, {990, 3000}};
+  } of[] = {{1001, 801},  {1001, 2000}, {1001, 12345}, {1003, 1e5},
+            {1700, 1900}, {2500, 5000}, {4000, 3e4},   {990, 3000}};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     CHECK_NEAR(pni_ive(of[i].n, of[i].x), bessel_down(of[i].n, of[i].x), 1e-12);
   /* n! (x^-(n+1) + (x + 1)^-(n+1) + ...) with the sign of (-1)^(n+1) */
@@ -435,7 +436,7 @@ static void large_orders(void) {
 /* Mass from a to b and on to c is that from a to c, near and past pi; its slope in x is that of differences. */
 static void masses(void) {
   static const double sizes[] = {0.3, 1, 2.5, 40, 900};
-  static const double of[][3] = {{-3, -1, 0.5}, {-2.5, -0.25, 3}, {0.5, 1.5, 4},  {2, 3.5, 5},      {-3.1, 0, 3.1},
+  static const double of[][3] = {{-3, -1, 0.5}, {-2.5, -0.25, 3}, {0.5, 1.5, 4}, {2, 3.5, 5},       {-3.1, 0, 3.1},
                                  {-1, 2, 5},    {3, 3.5, 9},      {-2, 1, 4.25}, {-0.5, -0.1, 0.1}, {0.125, 3.2, 3.5}};
   for (int i = 0; i < 5; i++)
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {

@@ -411,7 +411,8 @@ static double of_clamp_slope(double g, double x) { return x >= -0.5 && x <= 1.25
 static double of_leaky(double x, double y) { return (void)y, x > 0 ? x : -0.5 * x; }
 static double of_leaky_slope(double g, double y) { return y > 0 ? g : y != y ? y : -0.5 * g; }
 
-#define ROW(name, want, truth) {#name, {pni_##name##_f64, pni_##name##_f32}, want, truth}
+#define ROW(name, want, truth)                                                                                         \
+  { #name, {pni_##name##_f64, pni_##name##_f32 }, want, truth }
 static const struct {
   const char *name;
   pni_map_kernel kernel[2];
@@ -539,7 +540,8 @@ static void nests(pn_context *c) {
       if (way % 2) pn_context_set_deadline(c, 100);
       pn_tensor *out = pn_zeros(c, PN_FLOAT64, SHAPE(m, n));
       if (way / 2 % 5 == 3) out = pn_transpose(c, pn_zeros(c, PN_FLOAT64, SHAPE(n, m)), 0, 1);
-      run_nest(c, out, laid(c, PN_FLOAT64, m, n, way / 2 % LAYOUTS), laid(c, PN_FLOAT32, m, n, way / 2 / LAYOUTS), NULL);
+      run_nest(c, out, laid(c, PN_FLOAT64, m, n, way / 2 % LAYOUTS), laid(c, PN_FLOAT32, m, n, way / 2 / LAYOUTS),
+               NULL);
       pn_context_set_deadline(c, 0);
       pn_scope_close(c, mark);
     }
@@ -548,11 +550,11 @@ static void nests(pn_context *c) {
   static const struct {
     int64_t m, n;
     int a, b, axes, rows, limited;
-  } few[] = {{20, 6, WHOLE, WHOLE, 1, 1, 1},       {20, 6, ONE, WHOLE, 1, 1, 1},      {20, 6, ONE, ROW, 2, 1, 1},
-             {20, 6, WHOLE, COLUMN, 2, 1, 1},      {20, 6, TURNED, SECOND, 2, 1, 1},  {20, 6, SECOND, ONE, 1, 1, 1},
-             {8, 32, WHOLE, ROW, 2, 1, 1},         {8, 33, WHOLE, ROW, 2, 8, 8},      {7, 6, WHOLE, ROW, 2, 7, 7},
-             {100, 6, WHOLE, ROW, 2, 2, 2},        {1, 9, TURNED, SECOND, 1, 1, 1},   {9, 1, COLUMN, SECOND, 1, 1, 1},
-             {128, 256, WHOLE, WHOLE, 1, 1, 16},   {256, 128, ONE, WHOLE, 1, 1, 16},  {7, 1000, WHOLE, COLUMN, 2, 7, 7},
+  } few[] = {{20, 6, WHOLE, WHOLE, 1, 1, 1},     {20, 6, ONE, WHOLE, 1, 1, 1},     {20, 6, ONE, ROW, 2, 1, 1},
+             {20, 6, WHOLE, COLUMN, 2, 1, 1},    {20, 6, TURNED, SECOND, 2, 1, 1}, {20, 6, SECOND, ONE, 1, 1, 1},
+             {8, 32, WHOLE, ROW, 2, 1, 1},       {8, 33, WHOLE, ROW, 2, 8, 8},     {7, 6, WHOLE, ROW, 2, 7, 7},
+             {100, 6, WHOLE, ROW, 2, 2, 2},      {1, 9, TURNED, SECOND, 1, 1, 1},  {9, 1, COLUMN, SECOND, 1, 1, 1},
+             {128, 256, WHOLE, WHOLE, 1, 1, 16}, {256, 128, ONE, WHOLE, 1, 1, 16}, {7, 1000, WHOLE, COLUMN, 2, 7, 7},
              {2000, 4, WHOLE, COLUMN, 2, 16, 19}};
   for (size_t i = 0; i < sizeof few / sizeof *few; i++)
     for (int limited = 0; limited < 2; limited++) {
@@ -563,7 +565,8 @@ static void nests(pn_context *c) {
       int rows = run_nest(c, pn_zeros(c, PN_FLOAT64, SHAPE(m, n)), laid(c, PN_FLOAT64, m, n, few[i].a),
                           laid(c, PN_FLOAT32, m, n, few[i].b), &axes);
       pn_context_set_deadline(c, 0);
-      if (axes != few[i].axes || rows != (limited ? few[i].limited : few[i].rows)) printf("nest %zu: %d rows\n", i, rows);
+      if (axes != few[i].axes || rows != (limited ? few[i].limited : few[i].rows))
+        printf("nest %zu: %d rows\n", i, rows);
       CHECK_INT(axes, few[i].axes);
       CHECK_INT(rows, limited ? few[i].limited : few[i].rows);
       pn_scope_close(c, mark);
@@ -688,9 +691,9 @@ static void large(void) {
 
 int main(void) {
   pn_context *c = pn_context_new(NULL);
-  void (*const part[])(pn_context *) = {creation,  refused_shapes, refused_operands, reading,
-                                        long_sums, all_columns,    edge_gradients,   choices,
-                                        nests,     whole_numbers,  limits,           views,   permuted};
+  void (*const part[])(pn_context *) = {creation,    refused_shapes, refused_operands, reading, long_sums,
+                                        all_columns, edge_gradients, choices,          nests,   whole_numbers,
+                                        limits,      views,          permuted};
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
     size_t mark = pn_scope_open(c);
     part[k](c);
