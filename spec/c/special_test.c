@@ -418,6 +418,9 @@ static void large_orders(void) {
             {1700, 1900}, {2500, 5000}, {4000, 3e4},   {990, 3000}};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     CHECK_NEAR(pni_ive(of[i].n, of[i].x), bessel_down(of[i].n, of[i].x), 1e-12);
+  for (int n = 0; n < 12; n++)
+    for (double x = 0.5; x < 200; x = x < 3 ? x + 0.5 : x * 1.25 + 1)
+      CHECK_NEAR(pni_ive(n, x), bessel_down(n, x), n < 11 ? 5e-15 : 1e-12);
   /* n! (x^-(n+1) + (x + 1)^-(n+1) + ...) with the sign of (-1)^(n+1) */
   static const struct {
     int n;
@@ -450,6 +453,9 @@ static void masses(void) {
       pni_von_mises_log_mass(x + h, of[k][0], of[k][2], more);
       double want = (more[0] - less[0]) / (2 * h), noise = 1e-12 * (1 + fabs(whole[0])) / h;
       CHECK(fabs(whole[1] - want) <= 1e-6 * fabs(want) + noise + 1e-300);
+      double a = of[k][2] > 3.141592653589793 ? of[k][2] - 6.283185307179586 : of[k][2];
+      pni_von_mises_log_mass(x, a, a + 6.283185307179586 - (of[k][2] - of[k][0]), rest);
+      CHECK_NEAR(-expm1(whole[0]), exp(rest[0]), whole[0] < -0.1 ? 1e-12 : 1e-9); /* what is left */
     }
 }
 
@@ -471,9 +477,39 @@ static void beta_relations(void) {
     }
 }
 
+/* What the inverses give has the lower tail that was asked for, to their error: of 5e-15 in x, or in the tail. */
+static void inverses(void) {
+  static const double sizes[] = {0.04, 0.3, 0.5, 0.75, 1, 1.5, 3, 9.5, 11, 13, 60, 700, 1e4};
+  static const double tails[] = {1e-200, 1e-30, 1e-6, 0.03, 0.25, 0.5, 0.625, 0.9375, 1 - 0x1p-20, 1 - 0x1p-45};
+  for (int i = 0; i < 13; i++)
+    for (int k = 0; k < 10; k++) {
+      double a = sizes[i], p = tails[k], x = pni_gammaincinv(a, p);
+      double size = 2e-14 * (exp(pni_log_gamma_density(a, x)) * x + fmin(p, 1 - p) * (1 - log(p)));
+      if (x > 1e-290) CHECK(fabs(p < 0.5 ? pni_gammainc(a, x) - p : pni_gammaincc(a, x) - (1 - p)) <= size);
+      double y = pni_gammainccinv(a, p),
+             tail = 2e-14 * (exp(pni_log_gamma_density(a, y)) * y + fmin(p, 1 - p) * (1 - log(p)));
+      if (y > 1e-290) CHECK(fabs(p < 0.5 ? pni_gammaincc(a, y) - p : pni_gammainc(a, y) - (1 - p)) <= tail);
+      for (int j = 0; j < 13; j++) {
+        double b = sizes[j], z = pni_betaincinv(a, b, p), least = fmin(z, 1 - z);
+        if (least < 1e-290) continue;
+        size = 2e-14 * (exp(pni_log_beta_density(a, b, z)) * z + fmin(p, 1 - p) * (1 - log(p)));
+        CHECK(fabs(p < 0.5 ? pni_betainc(a, b, z) - p : pni_betaincc(a, b, z) - (1 - p)) <= size);
+      }
+    }
+  /* sizes next to 0: b (x^a / a + x^(a+1) / (a + 1) + ...) for I_x(a, b) */
+  CHECK_NEAR(pni_betainc(1e-310, 2, 0.25), 1, 1e-12); /* a subnormal has few digits */
+  CHECK(pni_betainc(2, 1e-310, 0.25) < 1e-300);
+  for (double a = 0.5; a < 40; a *= 3) {
+    double sum = 0;
+    for (int k = 2000; k >= 0; k--) sum += pow(0.9, a + k) / (a + k);
+    CHECK_NEAR(pni_betainc(a, 1e-300, 0.9) * 1e300, sum, 1e-12);
+    CHECK_NEAR(pni_betaincc(1e-300, a, 1 - 0.9) * 1e300, sum, 1e-12);
+  }
+}
+
 /* q log(q / p) + (1 - q) log((1 - q) / (1 - p)); the inverses are the first that reach c, going outwards. */
 static void divergences(void) {
-  static const double p[] = {1e-300, 1e-9, 0.01, 0.25, 0.3, 0.5, 0.75, 0.99}, c[] = {1e-6, 0.01, 0.3, 2};
+  static const double p[] = {1e-310, 1e-9, 0.01, 0.25, 0.3, 0.5, 0.75, 0.99}, c[] = {1e-6, 0.01, 0.3, 2};
   for (int i = 0; i < 8; i++)
     for (int j = 0; j < 8; j++) {
       long double q = p[i], r = p[j], want = q * logl(q / r) + (1 - q) * (log1pl(-q) - log1pl(-r));
@@ -496,6 +532,7 @@ int main(int argc, char **argv) {
   large_orders();
   masses();
   beta_relations();
+  inverses();
   divergences();
   verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
   SWEEP(log1mexp, 3.1e-16);
