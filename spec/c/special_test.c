@@ -150,6 +150,7 @@ static void ends(void) {
     }
   for (double x = 30; x < 1e160; x *= 1.7) CHECK(pni_ndtr(x) == 1 && (x < 38.6 || pni_ndtr(-x) == 0));
   CHECK(pni_erfcx(-400) == INFINITY && pni_erfcx(-1e200) == INFINITY && pni_erfcx(1e308) < 1e-308);
+  CHECK(isfinite(pni_von_mises_slope(1, 3.1415927410125733))); /* pi in float32 */
   CHECK(isnan(pni_von_mises_cdf(1, NAN)) && isnan(pni_von_mises_slope(1, 3.2)));
   CHECK(isnan(pni_gammainc_grad_a(INFINITY, 1)) && isnan(pni_gammainc_grad_a(-1, 1)));
   CHECK(isnan(pni_gammainc_grad_a(1, -1)));
@@ -507,6 +508,17 @@ static void inverses(void) {
   }
 }
 
+/* dz/da of z = log x where P(a, x) stays: -(dP/da) / (x p(x)). */
+static void gamma_slopes(void) {
+  static const double sizes[] = {0.4, 3, 11.5, 12, 20, 300}, ratios[] = {0.31, 0.35, 0.39, 0.41, 0.8, 1, 1.5, 3};
+  for (int i = 0; i < 6; i++)
+    for (int j = 0; j < 8; j++) {
+      double a = sizes[i], x = ratios[j] * a, z = log(x);
+      double want = -pni_gammainc_grad_a(a, x) / (x * exp(pni_log_gamma_density(a, x)));
+      if (isfinite(want) && want != 0) CHECK_NEAR(pni_log_gamma_slope(a, z), want, 1e-11);
+    }
+}
+
 /* q log(q / p) + (1 - q) log((1 - q) / (1 - p)); the inverses are the first that reach c, going outwards. */
 static void divergences(void) {
   static const double p[] = {1e-310, 1e-9, 0.01, 0.25, 0.3, 0.5, 0.75, 0.99}, c[] = {1e-6, 0.01, 0.3, 2};
@@ -533,6 +545,7 @@ int main(int argc, char **argv) {
   masses();
   beta_relations();
   inverses();
+  gamma_slopes();
   divergences();
   verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
   SWEEP(log1mexp, 3.1e-16);
