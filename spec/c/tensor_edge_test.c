@@ -394,7 +394,7 @@ static void choices(pn_context *c) {
     }
 }
 
-/* ---- kernels against plain loops: operands in one run, repeated, strided and backwards, around a block's length ---- */
+/* ---- kernels against plain loops: operands in one run, repeated, strided, backwards, around a block's length ---- */
 
 static double of_tan(double x, double y) { return (void)y, tan(x); }
 static double of_xlogy(double x, double y) { return x == 0 && y == y ? 0 : x * log(y); }
@@ -546,7 +546,7 @@ static void nests(pn_context *c) {
       pn_scope_close(c, mark);
     }
   pn_context_threads(c, 1);
-  /* axes that run on are one; short rows are taken many at a time, others one by one; a limit is looked at in between */
+  /* axes that run on are one; short rows are taken many at a time, others one by one; limits in between */
   static const struct {
     int64_t m, n;
     int a, b, axes, rows, limited;
