@@ -2,6 +2,7 @@
 ** conv_test.c: convolution and pooling against SciPy and plain loops, their adjoints, derivatives of first and
 ** second order, strided, empty and large inputs, and what they refuse.
 */
+#include "../../src/tensor/image/conv.h"
 #include "alloc_sweep.h"
 #include "gradient.h"
 #include "../golden/linalg/conv_golden.h"
@@ -135,73 +136,285 @@ static void adjoints(C *c, int64_t n, int64_t side, int64_t channels, int64_t ke
   pn_scope_close(c, mark);
 }
 
-/* Places of a kernel that lie in the image, one by one. */
-static double by_loops(const double *x, const double *w, const pn_conv2d_options *o, const int64_t *of, int64_t ci,
-                       int64_t co, const int64_t *side, const int64_t *kernel) {
-  int64_t group = of[1] / co;
-  double sum = 0;
-  for (int64_t k = 0; k < ci; k++)
-    for (int64_t i = 0; i < kernel[0]; i++)
-      for (int64_t j = 0; j < kernel[1]; j++) {
-        int64_t row = of[2] * o->stride[0] + i * o->dilation[0] - o->padding[0];
-        int64_t column = of[3] * o->stride[1] + j * o->dilation[1] - o->padding[1];
-        if (row < 0 || row >= side[0] || column < 0 || column >= side[1]) continue;
-        int64_t image = of[0] * o->groups + group;
-        sum += x[((image * ci + k) * side[0] + row) * side[1] + column] *
-               w[((of[1] * ci + k) * kernel[0] + i) * kernel[1] + j];
-      }
-  return sum;
+/* A convolution in plain loops. */
+typedef struct {
+  int64_t n, ci, co, side[2], kernel[2]; /* channels of one group */
+  pn_conv2d_options o;
+} geometry;
+
+typedef struct {
+  const geometry *of;
+  int64_t out[2];
+  const double *x, *w, *y; /* y: by what results are weighted */
+} plain;
+
+/* Element [a, b, i, j] of x, w or y. */
+static int64_t x_at(const plain *p, int64_t a, int64_t b, int64_t i, int64_t j) {
+  return ((a * p->of->o.groups * p->of->ci + b) * p->of->side[0] + i) * p->of->side[1] + j;
+}
+static int64_t w_at(const plain *p, int64_t a, int64_t b, int64_t i, int64_t j) {
+  return ((a * p->of->ci + b) * p->of->kernel[0] + i) * p->of->kernel[1] + j;
+}
+static int64_t y_at(const plain *p, int64_t a, int64_t b, int64_t i, int64_t j) {
+  return ((a * p->of->o.groups * p->of->co + b) * p->out[0] + i) * p->out[1] + j;
 }
 
-/* Many channels, whose images are turned: batches that are several tiles and parts of one, gaps, edges and groups. */
-static void channels(C *c, pn_dtype dtype, double tolerance) {
-  static const struct {
-    int64_t n, ci, co, side[2], kernel[2];
-    pn_conv2d_options o;
-  } of[] = {
+/* Where element j of a kernel lies for place p of the result; is that in the image? */
+static bool meets(const geometry *g, int axis, int64_t p, int64_t j, int64_t *place) {
+  *place = p * g->o.stride[axis] + j * g->o.dilation[axis] - g->o.padding[axis];
+  return *place >= 0 && *place < g->side[axis];
+}
+/* The place of the result for which it lies at `place`; is there one? */
+static bool met(const plain *p, int axis, int64_t place, int64_t j, int64_t *of) {
+  int64_t at = place + p->of->o.padding[axis] - j * p->of->o.dilation[axis];
+  *of = at / p->of->o.stride[axis];
+  return at >= 0 && at % p->of->o.stride[axis] == 0 && *of < p->out[axis];
+}
+
+/* Sums of terms and of their sizes. */
+typedef struct {
+  double sum, size;
+} total;
+static void add(total *t, double term) {
+  t->sum += term;
+  t->size += fabs(term);
+}
+
+static total forward(const plain *p, const int64_t *at) {
+  const geometry *g = p->of;
+  total t = {0};
+  int64_t row, column;
+  for (int64_t k = 0; k < g->ci; k++)
+    for (int64_t i = 0; i < g->kernel[0]; i++)
+      for (int64_t j = 0; j < g->kernel[1]; j++)
+        if (meets(g, 0, at[2], i, &row) && meets(g, 1, at[3], j, &column))
+          add(&t, p->x[x_at(p, at[0], at[1] / g->co * g->ci + k, row, column)] * p->w[w_at(p, at[1], k, i, j)]);
+  return t;
+}
+
+static total adjoint_x(const plain *p, const int64_t *at) {
+  const geometry *g = p->of;
+  total t = {0};
+  int64_t row, column, group = at[1] / g->ci;
+  for (int64_t k = group * g->co; k < (group + 1) * g->co; k++)
+    for (int64_t i = 0; i < g->kernel[0]; i++)
+      for (int64_t j = 0; j < g->kernel[1]; j++)
+        if (met(p, 0, at[2], i, &row) && met(p, 1, at[3], j, &column))
+          add(&t, p->y[y_at(p, at[0], k, row, column)] * p->w[w_at(p, k, at[1] % g->ci, i, j)]);
+  return t;
+}
+
+static total adjoint_w(const plain *p, const int64_t *at) {
+  const geometry *g = p->of;
+  total t = {0};
+  int64_t row, column, channel = at[0] / g->co * g->ci + at[1];
+  for (int64_t n = 0; n < g->n; n++)
+    for (int64_t i = 0; i < p->out[0]; i++)
+      for (int64_t j = 0; j < p->out[1]; j++)
+        if (meets(g, 0, i, at[2], &row) && meets(g, 1, j, at[3], &column))
+          add(&t, p->y[y_at(p, n, at[0], i, j)] * p->x[x_at(p, n, channel, row, column)]);
+  return t;
+}
+
+static double *numbers(C *c, T *t) {
+  int64_t n = t ? pn_tensor_numel(t) : 0;
+  double *v = malloc((size_t)(n + 1) * sizeof *v);
+  CHECK_STATUS(c, pn_tensor_copy_out(c, pn_cast(c, t, PN_FLOAT64), v, n), PN_OK);
+  return v;
+}
+
+/* Largest |got - want| beside the size of what is summed, of some hundred elements. */
+static double off(C *c, T *t, const plain *p, total (*want)(const plain *p, const int64_t *at)) {
+  double *got = numbers(c, t), worst = 0;
+  const int64_t *shape = pn_tensor_shape(t), n = pn_tensor_numel(t), step = n / 300 + 1;
+  for (int64_t k = 0; k < n; k = k < n - 1 && k + step >= n ? n - 1 : k + step) {
+    int64_t at[4], rest = k;
+    for (int m = 3; m >= 0; rest /= shape[m--]) at[m] = rest % shape[m];
+    total sum = want(p, at);
+    worst = fmax(worst, fabs(got[k] - sum.sum) / (sum.size + 1e-300));
+  }
+  free(got);
+  return worst;
+}
+
+static void products(C *c, pn_dtype dtype) {
+  static const geometry of[] = {
+      /* channels innermost: batches that are several tiles and parts of one, gaps, edges and groups */
       {7, 9, 5, {7, 9}, {3, 2}, {{1, 1}, {0, 0}, {1, 1}, 1, {0}}},
       {5, 8, 3, {9, 8}, {3, 3}, {{2, 3}, {1, 2}, {1, 1}, 2, {0}}},
       {3, 11, 4, {8, 9}, {2, 3}, {{1, 2}, {2, 3}, {3, 2}, 2, {0}}},
       {70, 13, 6, {12, 5}, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 1, {0}}},  /* several images a tile */
       {2, 130, 3, {20, 15}, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, {0}}}, /* several tiles an image */
+      /* others: a row of patches as long as a tile, longer, longer by one place; parts of products */
+      {2, 2, 3, {6, 4099}, {4, 4}, {{1, 1}, {0, 0}, {1, 1}, 1, {0}}},
+      {2, 12, 2, {7, 610}, {5, 5}, {{1, 1}, {1, 2}, {1, 1}, 2, {0}}},
+      {2, 7, 3, {6, 1600}, {5, 5}, {{2, 2}, {1, 2}, {1, 1}, 1, {0}}},
+      {1, 16, 530, {4, 515}, {4, 4}, {{1, 1}, {0, 0}, {1, 1}, 1, {0}}},
+      /* split by columns, and one place of the kernel */
+      {3, 3, 2, {9, 11}, {3, 4}, {{2, 3}, {2, 1}, {1, 2}, 2, {0}}},
+      {3, 5, 4, {30, 41}, {1, 1}, {{1, 1}, {0, 0}, {1, 1}, 2, {0}}},
+      {2, 300, 2, {2, 600}, {1, 1}, {{1, 1}, {0, 0}, {1, 1}, 1, {0}}},
+      {2, 3, 2, {9, 11}, {1, 1}, {{2, 1}, {0, 1}, {1, 1}, 1, {0}}},
+      {2, 3, 2, {9, 20}, {1, 1}, {{2, 1}, {0, 0}, {1, 1}, 1, {0}}},
+      {2, 3, 2, {9, 20}, {1, 1}, {{1, 1}, {1, 0}, {1, 1}, 1, {0}}},
+      {2, 3, 2, {9, 20}, {3, 1}, {{1, 1}, {0, 0}, {1, 1}, 1, {0}}},
   };
+  double allowed = dtype == PN_FLOAT64 ? 1e-14 : 4e-6;
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     size_t mark = pn_scope_open(c);
-    pn_conv2d_options o = of[i].o;
-    T *x = pn_cast(c, pn_randn(c, NULL, PN_FLOAT64, SHAPE(of[i].n, o.groups * of[i].ci, of[i].side[0], of[i].side[1])),
-                   dtype);
-    T *w = pn_cast(
-        c, pn_randn(c, NULL, PN_FLOAT64, SHAPE(o.groups * of[i].co, of[i].ci, of[i].kernel[0], of[i].kernel[1])),
-        dtype);
-    T *y = pn_conv2d(c, x = pn_param(c, x), w = pn_param(c, w), &o), *in[] = {x, w}, *g[2], *a[4] = {x, w, y};
-    a[3] = pn_cast(c, pn_randn(c, NULL, PN_FLOAT64, 4, pn_tensor_shape(y)), dtype);
-    CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_mul(c, y, a[3]), PN_ALL, 0), 2, in, 0, g), PN_OK);
-    double *v[4], worst = 0, sums[3] = {0};
-    for (int k = 0; k < 4; k++) {
-      int64_t n = pn_tensor_numel(a[k]);
-      v[k] = malloc((size_t)n * sizeof *v[k]);
-      CHECK_STATUS(c, pn_tensor_copy_out(c, pn_cast(c, a[k], PN_FLOAT64), v[k], n), PN_OK);
+    const geometry *g = &of[i];
+    T *x = pn_randn(c, NULL, dtype, SHAPE(g->n, g->o.groups * g->ci, g->side[0], g->side[1]));
+    T *w = pn_randn(c, NULL, dtype, SHAPE(g->o.groups * g->co, g->ci, g->kernel[0], g->kernel[1]));
+    T *in[] = {pn_param(c, x), pn_param(c, w)}, *y = pn_conv2d(c, in[0], in[1], &g->o), *adjoint[2];
+    T *by = pn_randn(c, NULL, dtype, 4, pn_tensor_shape(y));
+    CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_mul(c, y, by), PN_ALL, 0), 2, in, 0, adjoint), PN_OK);
+    double *v[] = {numbers(c, x), numbers(c, w), numbers(c, by)};
+    plain p = {g, {pn_tensor_shape(y)[2], pn_tensor_shape(y)[3]}, v[0], v[1], v[2]};
+    double worst[] = {off(c, y, &p, forward), off(c, adjoint[0], &p, adjoint_x), off(c, adjoint[1], &p, adjoint_w)};
+    for (int k = 0; k < 3; k++) {
+      if (!check_record(worst[k] <= allowed)) printf("convolution %zu, product %d: error %g\n", i, k, worst[k]);
+      free(v[k]);
     }
-    const int64_t *shape = pn_tensor_shape(y);
-    for (int64_t k = 0; k < pn_tensor_numel(y); k++) {
-      int64_t at[4], rest = k;
-      for (int m = 3; m >= 0; rest /= shape[m--]) at[m] = rest % shape[m];
-      double want = by_loops(v[0], v[1], &o, at, of[i].ci, of[i].co, of[i].side, of[i].kernel);
-      worst = fmax(worst, fabs(v[2][k] - want));
-      sums[0] += want * v[3][k];
-    }
-    for (int k = 0; k < 2; k++) /* linear in either */
-      pn_tensor_item(
-          c,
-          pn_cast(c, pn_sum(c, pn_mul(c, pn_cast(c, in[k], PN_FLOAT64), pn_cast(c, g[k], PN_FLOAT64)), PN_ALL, 0),
-                  PN_FLOAT64),
-          &sums[1 + k]);
-    CHECK_NEAR(worst, 0, tolerance);
-    CHECK_NEAR(sums[1], sums[0], 100 * tolerance);
-    CHECK_NEAR(sums[2], sums[0], 100 * tolerance);
-    for (int k = 0; k < 4; k++) free(v[k]);
     pn_scope_close(c, mark);
   }
+}
+
+/* Sums over so many channels that they are added up in parts. */
+static void many_channels(C *c) {
+  static const geometry g = {1, 2, 1100, {4, 4099}, {4, 4}, {{1, 1}, {0, 0}, {1, 1}, 1, {0}}};
+  size_t mark = pn_scope_open(c);
+  T *y = pn_rand(c, NULL, PN_FLOAT32, SHAPE(1, g.co, 1, 4096)), *w = pn_rand(c, NULL, PN_FLOAT32, SHAPE(g.co, 2, 4, 4));
+  double *v[] = {numbers(c, w), numbers(c, y)};
+  plain p = {&g, {1, 4096}, NULL, v[0], v[1]};
+  CHECK(off(c, pn_conv_transpose2d(c, y, w, &g.o), &p, adjoint_x) < 4e-6);
+  free(v[0]), free(v[1]);
+  pn_scope_close(c, mark);
+}
+
+/* Patches are made a tile at a time: bytes beside the result are those of a tile, not of all patches. */
+static void memory(void) {
+  static const struct {
+    geometry of;
+    size_t most; /* numbers */
+  } large[] = {
+      {{1, 1, 1, {400, 400}, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, {0}}}, 1 << 18},
+      {{1, 2, 1, {3, 70000}, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 1, {0}}}, 1 << 18},
+      {{1, 40, 1, {5, 700}, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, {0}}}, (1 << 17) + (1 << 15)},
+      {{1, 8, 1, {200, 15}, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 1, {0}}}, (1 << 15) + 8 * 200 * 15 + 4096},
+      {{64, 16, 2, {6, 6}, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 1, {0}}}, (1 << 16) + 4096},
+      {{1, 20, 2, {30, 30}, {1, 1}, {{1, 1}, {0, 0}, {1, 1}, 1, {0}}}, 4096},
+  };
+  for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+    for (int k = 0; k < 3; k++) { /* forward, adjoint in the image, in the weight */
+      const geometry *g = &large[i].of;
+      C *c = pn_context_new(&(pn_context_config){.threads = 1});
+      T *x = pn_zeros(c, PN_FLOAT64, SHAPE(g->n, g->ci, g->side[0], g->side[1])), *r = NULL;
+      T *w = pn_zeros(c, PN_FLOAT64, SHAPE(g->co, g->ci, g->kernel[0], g->kernel[1]));
+      T *y = pn_zeros(c, PN_FLOAT64, SHAPE(g->n, g->co, g->side[0], g->side[1]));
+      size_t before = pn_context_memory(c, NULL), peak;
+      if (k == 0) r = pn_conv2d(c, x, w, &g->o);
+      if (k == 1) r = pn_conv_transpose2d(c, y, w, &g->o);
+      if (k == 2) r = pn_conv2d_weight(c, x, y, g->kernel[0], g->kernel[1], &g->o);
+      pn_context_memory(c, &peak);
+      size_t beside = peak - before - (size_t)pn_tensor_numel(r) * sizeof(double);
+      if (!check_record(r && beside <= large[i].most * sizeof(double)))
+        printf("large convolution %zu, product %d: %zu numbers beside\n", i, k, beside / sizeof(double));
+      pn_context_close(c);
+    }
+}
+
+/* Which images are turned: of many channels, with gaps or short rows, and not those that are their patches. */
+static void turned(void) {
+  pni_conv g = {1, 1, 8, 4, {20, 15}, {1, 2}, {20, 14}, {1, 1}, {0, 0}, {1, 1}};
+  CHECK(pni_conv_turns(&g));
+  g.out[1] = 15;
+  CHECK(pni_conv_turns(&g));
+  g.out[1] = 16;
+  CHECK(!pni_conv_turns(&g));
+  g.stride[1] = 2;
+  CHECK(pni_conv_turns(&g));
+  g.ci = 7;
+  CHECK(!pni_conv_turns(&g));
+  const pni_conv point = {1, 1, 9, 4, {20, 15}, {1, 1}, {20, 15}, {1, 1}, {0, 0}, {1, 1}};
+  CHECK(!pni_conv_turns(&point));
+  for (int k = 0; k < 6; k++) {
+    pni_conv h = point;
+    *(k < 2 ? &h.stride[k] : k < 4 ? &h.padding[k - 2] : &h.kernel[k - 4]) += 1;
+    CHECK(pni_conv_turns(&h));
+  }
+}
+
+/* ---- pooling against plain loops, window by window and by blocks, with ties ---- */
+
+enum { LARGEST, MEAN, INSIDE, POOLS };
+
+static T *pooled(C *c, T *x, int what, const int64_t (*w)[2]) {
+  return what == LARGEST ? pn_max_pool2d(c, x, w[0], w[1], w[2]) : pn_avg_pool2d(c, x, w[0], w[1], w[2], what == MEAN);
+}
+
+/* Windows have room of their own where there are more than 32 for each element of the image, else none. */
+static void windows(void) {
+  static const int64_t of[][4] = {/* rows, columns, rows of a window, padding: windows of one column, two rows apart */
+                                  {128, 5, 64, 31},
+                                  {128, 5, 66, 32},
+                                  {128, 5, 62, 30},
+                                  {512, 1, 64, 31}};
+  for (int way = 0; way < 12; way++) {
+    const int64_t *g = of[way % 4];
+    C *c = pn_context_new(&(pn_context_config){.threads = 1});
+    T *x = pn_param(c, pn_zeros(c, PN_FLOAT64, SHAPE(1, 1, g[0], g[1])));
+    size_t before = pn_context_memory(c, NULL), peak;
+    T *y = pooled(c, way < 4 ? pn_detach(c, x) : x,
+                  way < 4   ? LARGEST
+                  : way < 8 ? MEAN
+                            : INSIDE,
+                  (const int64_t[][2]){{g[2], 1}, {2, 1}, {g[3], 0}});
+    pn_context_memory(c, &peak);
+    CHECK_INT(pn_tensor_shape(y)[2], g[0] / 2);
+    CHECK((peak > pn_context_memory(c, NULL)) == (g[2] == 66));
+    CHECK(peak >= before);
+    pn_context_close(c);
+  }
+}
+
+static void planes(C *c, pn_dtype dtype) {
+  static const int64_t of[][4][2] = {/* image; window: sizes, strides, padding */
+                                     {{9, 7}, {2, 3}, {2, 2}, {1, 1}},    {{8, 20}, {3, 2}, {1, 4}, {0, 1}},
+                                     {{23, 17}, {7, 9}, {1, 1}, {3, 4}},  {{16, 40}, {16, 5}, {1, 1}, {2, 0}},
+                                     {{11, 30}, {6, 20}, {2, 1}, {3, 7}}, {{30, 13}, {29, 13}, {1, 3}, {4, 6}}};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+    for (int what = 0; what < POOLS; what++) {
+      size_t mark = pn_scope_open(c);
+      const int64_t *side = of[i][0], *size = of[i][1], *stride = of[i][2], *padding = of[i][3];
+      T *eight = pn_scalar(c, dtype, 8), *adjoint;
+      T *x = pn_param(c, pn_floor(c, pn_mul(c, pn_rand(c, NULL, dtype, SHAPE(2, 3, side[0], side[1])), eight)));
+      T *y = pooled(c, x, what, of[i] + 1), *by = pn_rand(c, NULL, dtype, 4, pn_tensor_shape(y));
+      CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_mul(c, y, by), PN_ALL, 0), 1, &x, 0, &adjoint), PN_OK);
+      double *v = numbers(c, x), *got = numbers(c, y), *g = numbers(c, by), *slope = numbers(c, adjoint), worst = 0;
+      int64_t rows = pn_tensor_shape(y)[2], columns = pn_tensor_shape(y)[3], plane = side[0] * side[1];
+      for (int64_t k = 0; k < 6 * rows * columns; k++) {
+        int64_t i0 = k / columns % rows * stride[0] - padding[0], j0 = k % columns * stride[1] - padding[1], first = -1;
+        int64_t *inside = malloc((size_t)(size[0] * size[1]) * sizeof *inside), count = 0;
+        double sum = 0;
+        for (int64_t a = i0; a < i0 + size[0]; a++)
+          for (int64_t b = j0; b < j0 + size[1]; b++) {
+            if (a < 0 || b < 0 || a >= side[0] || b >= side[1]) continue;
+            int64_t place = k / columns / rows * plane + a * side[1] + b;
+            sum += v[inside[count++] = place];
+            if (first < 0 || v[place] > v[first]) first = place;
+          }
+        double share = 1 / (double)(what == MEAN ? size[0] * size[1] : count);
+        worst = fmax(worst, fabs(got[k] - (what == LARGEST ? v[first] : sum * share)));
+        if (what == LARGEST) slope[first] -= g[k];
+        for (int64_t m = 0; what != LARGEST && m < count; m++) slope[inside[m]] -= g[k] * share;
+        free(inside);
+      }
+      for (int64_t k = 0; k < 6 * plane; k++) worst = fmax(worst, fabs(slope[k]));
+      if (!check_record(worst <= (dtype == PN_FLOAT64 ? 1e-13 : 5e-5)))
+        printf("pooling %zu, %d: error %g\n", i, what, worst);
+      free(v), free(got), free(g), free(slope);
+      pn_scope_close(c, mark);
+    }
 }
 
 /* Samples do not influence each other, and the number of threads nothing. */
@@ -370,9 +583,23 @@ static void adaptive_pools(void) {
   pn_context_close(c);
 }
 
-int main(void) {
-  adaptive_pools();
+/* `program blas`: the same products where none is ours, which a process decides once. */
+static void by_blas(const char *program) {
+  char line[4096];
+  snprintf(line, sizeof line, "PENUMBRA_PRODUCTS=blas '%s' blas >&2", program);
+  CHECK_INT(system(line), 0);
+}
+
+int main(int argc, char **argv) {
   C *c = pn_context_new(&(pn_context_config){.seed = 5, .threads = 2});
+  if (argc > 1) {
+    products(c, PN_FLOAT64);
+    products(c, PN_FLOAT32);
+    pn_context_close(c);
+    CHECK_DONE();
+  }
+  by_blas(argv[0]);
+  adaptive_pools();
   convolutions(c);
   pooling(c);
   adjoints(c, 3, 9, 2, 3);
@@ -380,12 +607,18 @@ int main(void) {
   adjoints(c, 2, 150, 16, 3); /* several tiles */
   adjoints(c, 40, 17, 4, 1);  /* several shards */
   adjoints(c, 40, 11, 9, 3);  /* channels innermost */
-  channels(c, PN_FLOAT64, 1e-11);
-  channels(c, PN_FLOAT32, 2e-4);
+  products(c, PN_FLOAT64);
+  products(c, PN_FLOAT32);
+  many_channels(c);
+  planes(c, PN_FLOAT64);
+  planes(c, PN_FLOAT32);
+  turned();
   empty(c);
   errors(c);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
+  memory();
+  windows();
   batches(3, 20);
   batches(9, 15);
   sweep("convolutions", work, NULL);

@@ -117,8 +117,15 @@ static void test_length(pn_context *c, work *w, int dtype, int64_t n) {
   worst[dtype == PN_FLOAT32] = fmax(worst[dtype == PN_FLOAT32], e / allowed);
   put(w->y[1], dtype, 0, 7); /* has no say */
   if (n % 2 == 0) put(w->y[1], dtype, n / 2, 7);
+  memcpy(w->root, w->y, sizeof w->y);
   CHECK_STATUS(c, pni_real_fourier_inverse(c, half, w->y[0], w->y[1], w->x[0]), PN_OK);
   CHECK(apart(w->x[0], w->real, dtype, n) <= 4 * allowed);
+  memcpy(w->y, w->root, sizeof w->y);
+  for (int64_t k = 0; k <= n / 2; k++) /* another one, of which the plan holds nothing */
+    put(w->y[0], dtype, k, -3 * get(w->y[0], dtype, k)), put(w->y[1], dtype, k, -3 * get(w->y[1], dtype, k));
+  for (int64_t k = 0; k < n; k++) put(w->real, dtype, k, -3 * get(w->real, dtype, k));
+  CHECK_STATUS(c, pni_real_fourier_inverse(c, half, w->y[0], w->y[1], w->x[0]), PN_OK);
+  CHECK(apart(w->x[0], w->real, dtype, n) <= 16 * allowed);
   pni_fourier_free(c, f);
   pni_real_fourier_free(c, half);
 }
@@ -208,6 +215,14 @@ static void test_refused(pn_context *c) {
   CHECK_FAIL(c, PN_SHAPE, "got -3");
   CHECK(!pni_real_fourier_new(c, PN_FLOAT32, ((int64_t)1 << 33)));
   CHECK_FAIL(c, PN_SHAPE, "got 8589934592");
+  const int64_t most = (int64_t)1 << 31;
+  pn_context *little = pn_context_new(&(pn_context_config){.memory_limit = (size_t)1 << 20});
+  CHECK(!pni_fourier_new(little, PN_FLOAT64, most));
+  CHECK_FAIL(little, PN_NOMEM, "");
+  CHECK(!pni_fourier_new(little, PN_FLOAT64, most + 1));
+  CHECK_FAIL(little, PN_SHAPE, "fourier: length must be from 1 to 2147483648, got 2147483649");
+  CHECK_INT((int64_t)pn_context_memory(little, NULL), 0);
+  pn_context_close(little);
 }
 
 /* ---- allocations that fail ---- */

@@ -4,6 +4,7 @@
 */
 #include "../../src/autodiff/op/op.h"
 #include "../../src/tensor/lapack/effort.h"
+#include "../../src/tensor/lapack/factor.h"
 #include "../../src/tensor/lapack/linalg.h"
 #include "../golden/linalg/linalg_golden.h"
 #include "alloc_sweep.h"
@@ -390,6 +391,216 @@ static void effort(void) {
   pn_context_close(c);
 }
 
+/* ---- what is read ---- */
+
+/* A number that is not finite at each place: refused where the problem reads it, else without influence; of matrices
+ * by rows, by columns, and within larger ones. */
+static void places(C *c, int64_t n, double value) {
+  for (int64_t at = 0; at < n * n; at++)
+    for (int layout = 0; layout < 3; layout++) {
+      size_t mark = pn_scope_open(c);
+      int64_t i = at / n, j = at % n, m = n + 2, shape[2] = {m, m};
+      T *large = pn_mul(c, pn_eye(c, PN_FLOAT64, m, m), pn_scalar(c, PN_FLOAT64, 3)),
+        *b = pn_zeros(c, PN_FLOAT64, 2, shape);
+      if (!layout) large = pn_contiguous(c, pn_slice(c, pn_slice(c, large, 0, 0, n, 1), 1, 0, n, 1));
+      ((double *)pni_data(large))[layout == 1 ? j * m + i : i * (layout ? m : n) + j] = value;
+      T *a = layout ? pn_slice(c, pn_slice(c, large, 0, 0, n, 1), 1, 0, n, 1) : large;
+      if (layout == 1) a = mt(c, a);
+      b = pn_slice(c, pn_slice(c, b, 0, 0, n, 1), 1, 0, 1, 1);
+      for (int kind = 0; kind < PNI_LANE_KINDS; kind++)
+        for (int flags = 0; flags < (kind == PNI_LANE_TRIANGULAR ? 4 : 1); flags++)
+          for (int path = PNI_PATH_LAPACK; path <= PNI_PATH_SMALL; path++) {
+            if (kind == PNI_LANE_TRIA) continue;
+            bool triangle = kind == PNI_LANE_TRIANGULAR || kind == PNI_LANE_CHOLESKY_SOLVE;
+            bool reads = !triangle || (flags & PNI_UPPER ? j >= i : i >= j);
+            T *x = on_path(c, path, kind, flags, a, triangle || kind == PNI_LANE_SOLVE ? b : NULL);
+            if ((x == NULL) != reads) printf("order %d, kind %d, path %d, place %d\n", (int)n, kind, path, (int)at);
+            CHECK((x == NULL) == reads);
+            if (reads) CHECK_FAIL(c, PN_NAN, "test: matrix must be finite, got inf or nan");
+            if (!triangle || i != j) continue;
+            ((double *)pni_data(large))[i * (layout ? m : n) + i] = 0;
+            CHECK(on_path(c, path, kind, flags, a, b) == NULL);
+            char text[64];
+            snprintf(text, sizeof text, "got 0 at place %d of its diagonal", (int)i + 1);
+            CHECK_FAIL(c, PN_SINGULAR, text);
+            ((double *)pni_data(large))[i * (layout ? m : n) + i] = value;
+          }
+      pn_scope_close(c, mark);
+    }
+}
+
+/* Matrices in any memory are what their copies are. */
+static void views(C *c, int64_t n) {
+  size_t mark = pn_scope_open(c);
+  T *large = random_tensor(c, PN_FLOAT64, SHAPE(2, n + 3, n + 2)), *b = random_tensor(c, PN_FLOAT64, SHAPE(2, n, 2));
+  T *part = pn_slice(c, pn_slice(c, large, 1, 1, n, 1), 2, 2, n, 1), *twice = regular(c, part);
+  T *kept = pn_contiguous(c, pn_add(c, large, pn_scalar(c, PN_FLOAT64, (double)n)));
+  T *list[] = {pn_slice(c, pn_slice(c, kept, 1, 1, n, 1), 2, 2, n, 1),
+               mt(c, pn_slice(c, pn_slice(c, kept, 1, 0, n, 1), 2, 1, n, 1)), pn_flip(c, pn_flip(c, twice, 1), 2),
+               pn_flip(c, twice, 1)};
+  for (int k = 0; k < 4; k++)
+    for (int kind = 0; kind < PNI_LANE_KINDS; kind++)
+      for (int flags = 0; flags < (kind == PNI_LANE_TRIANGULAR ? 4 : 1); flags++)
+        for (int path = PNI_PATH_LAPACK; path <= (n <= 32 ? PNI_PATH_SMALL : PNI_PATH_LAPACK); path++) {
+          bool system = kind == PNI_LANE_TRIANGULAR || kind == PNI_LANE_CHOLESKY_SOLVE || kind == PNI_LANE_SOLVE;
+          if (kind == PNI_LANE_TRIA || kind == PNI_LANE_CHOLESKY) continue;
+          T *a = list[k], *copy = pn_contiguous(c, a), *right = system ? pn_flip(c, b, 1) : NULL;
+          T *got = on_path(c, path, kind, flags, a, right), *want = on_path(c, path, kind, flags, copy, right);
+          CHECK_SAME(c, got, want, 1e-10);
+        }
+  pn_scope_close(c, mark);
+}
+
+/* So many right sides of one matrix that they are solved in parts: each is what it is alone. */
+static void many_sides(C *c) {
+  enum { N = 300, COUNT = 800 };
+  size_t mark = pn_scope_open(c);
+  binary system[] = {pn_solve, pn_cholesky_solve, solve_lower};
+  T *a = regular(c, random_tensor(c, PN_FLOAT64, SHAPE(N, N))), *b = random_tensor(c, PN_FLOAT64, SHAPE(COUNT, N, 1));
+  for (int i = 0; i < 3; i++) {
+    T *x = system[i](c, a, b);
+    for (int64_t k = 0; k < COUNT; k += k < 740 ? 185 : 1)
+      CHECK_SAME(c, pn_select(c, x, 0, k), system[i](c, a, pn_select(c, b, 0, k)), 1e-12);
+  }
+  pn_scope_close(c, mark);
+}
+
+/* Powers of 2 on a diagonal that goes on with 1, in order and with two rows exchanged: det and its parts. */
+static void extreme_determinants(C *c) {
+  static const struct {
+    int power[6];
+    double sign;
+  } of[] = {{{900, 900, 900, -900, -900, -900}, 1},
+            {{-900, 900, -900, 900, 900, -900}, -1},
+            {{300, 300, 300, 300, 0, 0}, 1},
+            {{-300, -300, -300, -300, 0, 0}, -1},
+            {{900, 900, 900, 900, 900, 900}, 1},
+            {{500, 523, 0, 0, 0, 0}, 1},
+            {{-900, -900, -900, -900, -900, -900}, 1},
+            {{500, -1000, -522, 0, 0, 0}, -1},
+            {{7, 0, 2, -3, 1, -1}, -1}};
+  for (size_t k = 0; k < sizeof of / sizeof *of; k++)
+    for (int64_t n = 6; n <= 36; n += 15) {
+      size_t mark = pn_scope_open(c);
+      T *a = pn_contiguous(c, pn_eye(c, PN_FLOAT64, n, n));
+      int total = 0;
+      double *v = pni_data(a);
+      for (int i = 0; i < 6; i++) {
+        v[i * n + i] = ldexp(i ? 1 : of[k].sign, of[k].power[i]);
+        total += of[k].power[i];
+      }
+      T *exchanged = pn_add(c, a, pn_scalar(c, PN_FLOAT64, 0)); /* rows 1 and 3 */
+      double *w = pni_data(exchanged);
+      memcpy(w + n, v + 3 * n, (size_t)n * sizeof *w);
+      memcpy(w + 3 * n, v + n, (size_t)n * sizeof *w);
+      for (int path = PNI_PATH_LAPACK; path <= (n <= 32 ? PNI_PATH_SMALL : PNI_PATH_LAPACK); path++)
+        for (int turn = 0; turn < 2; turn++) {
+          T *m = turn ? exchanged : a;
+          double sign = turn ? -of[k].sign : of[k].sign, out[3] = {NAN, NAN, NAN};
+          for (int kind = 0; kind < 3; kind++)
+            pn_tensor_item(c, on_path(c, path, PNI_LANE_LOGDET + kind, 0, m, NULL), &out[kind]);
+          CHECK_NEAR(out[0], total * log(2), total ? 1e-13 : 1e-12);
+          CHECK_NEAR(out[1], sign * ldexp(1, total), 0);
+          CHECK_NEAR(out[2], sign, 0);
+        }
+      pn_scope_close(c, mark);
+    }
+}
+
+/* ---- what is refused before it begins ---- */
+
+/* A tensor of any shape, none of whose elements may be touched. */
+static T *untouched(C *c, pn_dtype dtype, int64_t rows, int64_t cols) {
+  T *t = pni_scoped(c, pni_tensor_alias(c, pn_scalar(c, dtype, 1)));
+  t->ndim = 2;
+  t->shape[0] = rows, t->shape[1] = cols;
+  pni_set_contiguous_strides(t);
+  t->numel = rows * cols;
+  return t;
+}
+
+/* Operations of each problem, by its formula, at a pace of one in a second (float32: in two). */
+static void efforts(void) {
+  static const struct {
+    int kind; /* -1 - k: factorisation k */
+    int64_t m, n, k;
+    const char *text;
+  } of[] = {{PNI_LANE_CHOLESKY, 900, 900, 900, "900 by 900 takes about 2.4e+08 seconds"},       /* n^3 / 3 */
+            {PNI_LANE_TRIANGULAR, 900, 900, 300, "900 by 900 takes about 2.4e+08 seconds"},     /* n^2 k */
+            {PNI_LANE_CHOLESKY_SOLVE, 900, 900, 150, "900 by 900 takes about 2.4e+08 seconds"}, /* 2 n^2 k */
+            {PNI_LANE_SOLVE, 700, 700, 100, "700 by 700 takes about 3.3e+08 seconds"},   /* 2 n^3 / 3 + 2 n^2 k */
+            {PNI_LANE_INVERSE, 500, 500, 500, "500 by 500 takes about 3.3e+08 seconds"}, /* 8 n^3 / 3 */
+            {PNI_LANE_LOGDET, 700, 700, 0, "700 by 700 takes about 2.3e+08 seconds"},    /* 2 n^3 / 3 */
+            {PNI_LANE_DET, 30000, 30000, 0, "30000 by 30000 takes about 1.8e+13 seconds"},
+            {PNI_LANE_DET_SIGN, 800, 800, 0, "800 by 800 takes about 3.4e+08 seconds"},
+            {-1 - PNI_FACTOR_QR, 500, 400, 0, "500 by 400 takes about 2.6e+08 seconds"}, /* 3.2 m n min(m, n) */
+            {-1 - PNI_FACTOR_QR, 400, 500, 0, "400 by 500 takes about 2.6e+08 seconds"},
+            {-1 - PNI_FACTOR_EIGH, 350, 350, 0, "350 by 350 takes about 2.4e+08 seconds"}, /* 5.5 n^3 */
+            {-1 - PNI_FACTOR_SVD, 300, 250, 0, "300 by 250 takes about 2.4e+08 seconds"},  /* 13 m n min(m, n) */
+            {-1 - PNI_FACTOR_SVD, 16384, 30000, 0, "16384 by 30000 takes about 1e+14 seconds"}};
+  C *c = pn_context_new(NULL);
+  c->pace[0] = 1;
+  c->pace[1] = 2;
+  pn_context_set_deadline(c, 100);
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    size_t mark = pn_scope_open(c);
+    T *a = untouched(c, PN_FLOAT64, of[i].m, of[i].n), *b = untouched(c, PN_FLOAT64, of[i].n, of[i].k);
+    T *out = untouched(c, PN_FLOAT64, of[i].m, of[i].k ? of[i].k : 1);
+    bool system =
+        of[i].kind == PNI_LANE_TRIANGULAR || of[i].kind == PNI_LANE_CHOLESKY_SOLVE || of[i].kind == PNI_LANE_SOLVE;
+    if (of[i].kind < 0)
+      CHECK_STATUS(c, pni_factor(c, "test", -1 - of[i].kind, a, out), PN_CANCELLED);
+    else {
+      if (!of[i].k) out->ndim = 0, out->numel = 1;
+      CHECK_STATUS(c, pni_linalg(c, "test", PNI_PATH_CHOICE, of[i].kind, 0, a, system ? b : NULL, out), PN_CANCELLED);
+    }
+    char text[96];
+    snprintf(text, sizeof text, "time limit: test of a matrix of %s, and ", of[i].text);
+    CHECK_FAIL(c, PN_CANCELLED, text);
+    pn_scope_close(c, mark);
+  }
+  CHECK_STATUS(c, pni_check_effort(c, "try", PN_FLOAT64, 1, 1, 2e8 - 1), PN_OK);
+  CHECK_STATUS(c, pni_check_effort(c, "try", PN_FLOAT32, 7, 3, 2e8), PN_CANCELLED);
+  CHECK_FAIL(c, PN_CANCELLED, "try of a matrix of 7 by 3 takes about 4e+08 seconds, and 1e+02 are left");
+  pn_context_set_deadline(c, 1e-9);
+  CHECK_STATUS(c, pni_check_effort(c, "try", PN_FLOAT64, 1, 1, 2e8), PN_CANCELLED);
+  CHECK_FAIL(c, PN_CANCELLED, "takes about 2e+08 seconds, and 0 are left");
+  pn_context_set_deadline(c, 0);
+  static const int64_t sides[][2] = {{30001, 2}, {2, 30001}};
+  for (int i = 0; i < 2; i++) {
+    CHECK_STATUS(c,
+                 pni_factor(c, "qr", PNI_FACTOR_QR, untouched(c, PN_FLOAT64, sides[i][0], sides[i][1]),
+                            untouched(c, PN_FLOAT64, 1, 1)),
+                 PN_SHAPE);
+    CHECK_FAIL(c, PN_SHAPE, "qr: sides of a matrix must be at most 30000");
+  }
+  CHECK_STATUS(
+      c, pni_factor(c, "svd", PNI_FACTOR_SVD, untouched(c, PN_FLOAT32, 16385, 16386), untouched(c, PN_FLOAT32, 1, 1)),
+      PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "svd: the shorter side of a matrix must be at most 16384");
+  T *large = untouched(c, PN_FLOAT64, 30001, 30001), *one = untouched(c, PN_FLOAT64, 1, 1),
+    *wide = untouched(c, PN_FLOAT64, 1, (int64_t)1 << 31);
+  CHECK_STATUS(c, pni_linalg(c, "inverse", PNI_PATH_CHOICE, PNI_LANE_INVERSE, 0, large, NULL, large), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "inverse: order of a matrix must be at most 30000");
+  CHECK_STATUS(c, pni_linalg(c, "solve", PNI_PATH_CHOICE, PNI_LANE_SOLVE, 0, one, wide, wide), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "solve: order of a matrix must be at most 30000");
+  CHECK_STATUS(c, pni_check_complete(c, false), PN_OK);
+  CHECK_STATUS(c, pni_check_complete(c, true), PN_CANCELLED);
+  CHECK_FAIL(c, PN_CANCELLED, "interrupted");
+  pn_context_close(c);
+  /* the pace is measured once for a type, and leaves nothing behind */
+  c = pn_context_new(NULL);
+  size_t before = pn_context_memory(c, NULL);
+  pn_context_set_deadline(c, 1000);
+  CHECK_STATUS(c, pni_check_effort(c, "try", PN_FLOAT32, 1, 1, 2e8), PN_OK);
+  double pace = c->pace[1];
+  CHECK(pace > 1e-14 && pace < 1e-7 && c->pace[0] == 0);
+  CHECK_STATUS(c, pni_check_effort(c, "try", PN_FLOAT32, 1, 1, 2e8), PN_OK);
+  CHECK(c->pace[1] == pace);
+  CHECK_INT((int64_t)pn_context_memory(c, NULL), (int64_t)before);
+  pn_context_close(c);
+}
+
 int main(void) {
   C *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = 2});
   goldens_s(c);
@@ -415,6 +626,14 @@ int main(void) {
     nan_columns(c, orders[i], 2);
     nan_columns(c, orders[i], 9);
   }
+  for (int64_t n = 1; n <= 9; n += n < 3 ? 1 : 3) {
+    places(c, n, NAN);
+    places(c, n, INFINITY);
+    views(c, n);
+  }
+  views(c, 36);
+  many_sides(c);
+  extreme_determinants(c);
   empty(c);
   failures(c);
   gradients(c);
@@ -425,5 +644,6 @@ int main(void) {
   sweep("systems", factor_and_solve, &orders[3]);
   million();
   effort();
+  efforts();
   CHECK_DONE();
 }

@@ -4,6 +4,7 @@
 */
 #include <math.h>
 #include <string.h>
+#include "../../src/base/processor.h"
 #include "../../src/tensor/product/blas.h"
 #include "check.h"
 #include "soak.h"
@@ -81,6 +82,80 @@ static void check_batch(pn_context *c, pn_dtype dtype, int64_t m, int64_t n, int
   pn_scope_close(c, mark);
 }
 
+/* A tensor of any shape, none of whose elements may be touched. */
+static pn_tensor *untouched(pn_context *c, pn_dtype dtype, int64_t rows, int64_t cols) {
+  pn_tensor *t = pni_scoped(c, pni_tensor_alias(c, pn_scalar(c, dtype, 1)));
+  t->ndim = 2;
+  t->shape[0] = rows, t->shape[1] = cols;
+  pni_set_contiguous_strides(t);
+  t->numel = rows * cols;
+  return t;
+}
+
+/* How products are cut: parts of the longer side, of about 8e6 multiplications and at least 96 rows or columns, two
+ * where there is less of either, at most 8 but where a part would take a tenth of a second. */
+static void cuts(pn_context *c) {
+  static const int64_t sides[] = {1, 4, 50, 95, 96, 97, 191, 192, 200, 500, 768, 3000, 20000},
+                       sums[] = {33, 75, 400, 2000, 100000};
+  const double part = 8e6, longest = 1.5e9;
+  for (int i = 0; i < 13 * 13 * 5; i++) {
+    size_t mark = pn_scope_open(c);
+    int64_t m = sides[i % 13], n = sides[i / 13 % 13], k = sums[i / 169], whole = n > m ? n : m;
+    pn_tensor *x = untouched(c, PN_FLOAT64, m, k), *y = untouched(c, PN_FLOAT64, k, n),
+              *out = untouched(c, PN_FLOAT64, m, n);
+    pni_product p;
+    CHECK(pni_product_prepare(x, y, NULL, out, &p));
+    double work = (double)m * (double)n * (double)k, blocks = (double)p.blocks, unit = work / blocks;
+    if (!p.kernel) {
+      CHECK(p.columns == (n > m) && p.units == p.blocks);
+      CHECK(p.blocks * p.part >= whole && (p.blocks - 1) * p.part < whole);
+      CHECK(p.blocks == 1 ? p.part == whole : p.part % (n > m ? 8 : 4) == 0);
+      CHECK(p.blocks <= 8 || work > 8 * longest);
+      CHECK(p.blocks == 1 || work > 8 * longest || (work >= 750000 && whole >= 96));
+      CHECK(p.blocks >= 2 || work < 750000 || whole < 96);
+      CHECK(p.blocks <= 2 || p.part >= 96 || work > 8 * longest);
+      CHECK(unit <= 1.25 * longest || p.part <= 8 || work <= 8 * longest); /* (sums are cut as well) */
+      if (whole >= 768 && p.blocks > 1)
+        CHECK(p.blocks == 2 ? work < 2.51 * part : p.blocks < 8 ? unit > 0.8 * part && unit < 1.25 * part : true);
+      if (whole >= 768 && p.blocks == 8) CHECK(work > 7.4 * part);
+      CHECK(p.blocks > 1 || unit > 1e6 ? p.grain == 1
+                                       : (double)p.grain * (unit + 1) > 1e6 && (double)(p.grain - 1) * unit <= 1e6);
+      CHECK(p.together == 1 || (double)p.together * unit <= longest / 2);
+      CHECK((double)(p.together + 1) * (unit + 1) > longest / 2);
+    }
+    pn_scope_close(c, mark);
+  }
+  /* sides that CBLAS counts in 32 bits */
+  for (int k = 0; k < 6; k++) {
+    int64_t most = INT32_MAX + (int64_t)(k % 2), size[3] = {1000, 1000, 1000};
+    size[k / 2] = most;
+    pni_product p;
+    CHECK(pni_product_prepare(untouched(c, PN_FLOAT64, size[0], size[1]), untouched(c, PN_FLOAT64, size[1], size[2]),
+                              NULL, untouched(c, PN_FLOAT64, size[0], size[2]), &p) == (k % 2 == 0));
+  }
+}
+
+/* Which products the kernels for few multiplications take: up to a number of these, by the processor's level and the
+ * operands' layout. */
+static void few(void) {
+  static const int64_t by_rows[] = {2048, 4096, 128}, by_dots[] = {128, 128, 64};
+  int level = pni_cpu_level();
+  pni_small_product turned;
+#define TAKEN(m, n, k, xr, xc, yr, yc)                                                                                 \
+  (pni_small_product_choose(0, &(pni_small_product){m, n, k, xr, xc, yr, yc, NULL, NULL, NULL}, &turned) != NULL)
+  for (int64_t more = 0; more < 2; more++) {
+    int64_t rows = by_rows[level] / 8 / 4 + more, dots = by_dots[level] / 4 / 4 + more;
+    CHECK(TAKEN(rows, 8, 4, 4, 1, 8, 1) == !more); /* rows of y in memory, longer than the sums */
+    CHECK(TAKEN(4, dots, 4, 4, 1, 1, 4) == !more); /* columns of y in memory: scalar products */
+    CHECK(TAKEN(1 << 17, 1, 1, 1, 1, 1, 1) && TAKEN(1, 1, 1 << 17, 1, 1, 1, 1) && TAKEN(1, 1 << 17, 1, 1, 1, 1, 1));
+    CHECK(!TAKEN((1 << 17) + 1, 1, 1, 1, 1, 1, 1) && !TAKEN(1, 1, (1 << 17) + 1, 1, 1, 1, 1));
+    CHECK(!TAKEN(1, (1 << 17) + 1, 1, 1, 1, 1, 1) && TAKEN(1, 1 << 10, 1 << 7, 1 << 7, 1, 1 << 10, 1));
+    CHECK(!TAKEN(1, (1 << 10) + 1, 1 << 7, 1 << 7, 1, 1 << 10, 1));
+    CHECK(!TAKEN(3, 3, 3, 3, 1, 5, 2)); /* y in neither */
+  }
+#undef TAKEN
+}
+
 int main(void) {
   static const int64_t small[][3] = {{16, 16, 16}, {10, 16, 16}, {5, 32, 9}, {2, 8, 32},  {32, 17, 1},
                                      {7, 3, 5},    {16, 1, 16},  {10, 1, 6}, {21, 1, 31}, {3, 1, 7}};
@@ -96,6 +171,8 @@ int main(void) {
     for (int dtype = PN_FLOAT64; dtype <= PN_FLOAT32; dtype++)
       for (int layout = 0; layout < 4; layout++)
         if (soak_takes(cases++)) check_batch(c, (pn_dtype)dtype, small[i][0], small[i][1], small[i][2], layout);
+  cuts(c);
+  few();
   CHECK(pn_context_status(c) == PN_OK);
   pn_context_close(c);
   CHECK_DONE();

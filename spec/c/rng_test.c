@@ -498,6 +498,113 @@ static void any_level(void) {
         }
 }
 
+/* ---- draws of counts and angles by the definitions of their trials ---- */
+
+static double unit_of(const uint32_t *w) {
+  return ((double)(w[0] >> 5) * 67108864.0 + (double)((w[1] >> 6) + 1)) * 0x1p-53;
+}
+
+/* log of n over k, or of 1 / k! for n = INFINITY. */
+static double log_choices(double n, double k) {
+  return (isinf(n) ? 0 : lgamma(n + 1) - lgamma(n - k + 1)) - lgamma(k + 1);
+}
+
+/* What a trial (u, v) of rejection is accepted up to: the mass of its k under the hat, beside that of the mode for
+ * binomials. */
+static double accepted_to(const pni_count_law *l, double n, double p, double u, double *k) {
+  double us = 0.5 - fabs(u - 0.5), m = isinf(n) ? p : n * p, at = 0;
+  *k = floor((2 * l->a / us + l->b) * (u - 0.5) + l->centre);
+  if (!(us > 0) || *k < 0 || *k > n) return 0;
+  double mode = floor(isinf(n) ? m : (n + 1) * p);
+  double log_mass = log_choices(n, *k) + *k * log(isinf(n) ? m : p) + (isinf(n) ? -m : (n - *k) * log1p(-p));
+  if (!isinf(n)) at = log_choices(n, mode) + mode * log(p) + (n - mode) * log1p(-p);
+  return exp(log_mass - at) * (l->a / (us * us) + l->b) / l->scale;
+}
+
+/* The draw at a position, n = INFINITY: Poisson of rate p. NaN where a trial is too near its bound to be told. */
+static double by_definition(const pni_count_law *l, double n, double p, uint64_t key, uint64_t position) {
+  for (uint32_t attempt = 0;; attempt++) {
+    uint32_t w[4];
+    pni_philox_block(key, position, attempt, isinf(n) ? PNI_DOMAIN_POISSON : PNI_DOMAIN_BINOMIAL, w);
+    double u = unit_of(w), v = unit_of(w + 2), k, sum = 0;
+    if ((isinf(n) ? p : n * p) < 10) { /* where the sum of masses passes u */
+      for (k = 0; k < 200; k++) {
+        sum += exp(log_choices(n, k) + k * log(p) + (isinf(n) ? -p : (n - k) * log1p(-p)));
+        if (fabs(u - sum) < 1e-12) return NAN;
+        if (u < sum) return k;
+      }
+      return NAN;
+    }
+    double most = accepted_to(l, n, p, u, &k);
+    if (fabs(v / most - 1) < 1e-9) return NAN;
+    if (v < most) return k;
+  }
+}
+
+static void count_draws(void) {
+  static const double laws[][2] = {{INFINITY, 0.3}, {INFINITY, 9.5}, {INFINITY, 10}, {INFINITY, 17.25}, {INFINITY, 400},
+                                   {INFINITY, 1e5}, {7, 0.3},        {90, 0.11},     {40, 0.25},        {60, 0.5},
+                                   {1000, 0.0625},  {5000, 0.4375},  {3, 0.5}};
+  for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
+    double n = laws[i][0], p = laws[i][1], k, area = 0;
+    pni_count_law l;
+    if (isinf(n))
+      pni_poisson_law(&l, p);
+    else
+      pni_binomial_law(&l, n, p);
+    int wrong = 0, told = 0;
+    for (uint64_t at = 0; at < 4000; at++) {
+      double want = by_definition(&l, n, p, 5, at),
+             got = isinf(n) ? pni_poisson_draw(5, at, p) : pni_binomial_draw(5, at, n, p);
+      if (isnan(want)) continue;
+      told++;
+      wrong += got != want;
+      if (!isinf(n) && p < 0.5) wrong += pni_binomial_draw(5, at, n, 1 - p) != n - want;
+    }
+    CHECK_INT(wrong, 0);
+    CHECK(told > 3990);
+    if ((isinf(n) ? p : n * p) < 10) continue;
+    /* the hat is above the law, not far, and above the squeeze what is accepted at once is accepted */
+    enum { CELLS = 20000 };
+    double highest = 0, lowest = 1;
+    for (int c = 0; c < CELLS; c++) {
+      double u = (c + 0.5) / CELLS, most = accepted_to(&l, n, p, u, &k);
+      area += fmin(most, 1) / CELLS;
+      highest = fmax(highest, most);
+      if (fabs(u - 0.5) <= 0.43) lowest = fmin(lowest, most);
+    }
+    CHECK(highest < 1.006 && area > 0.73);
+    CHECK(lowest > l.squeeze);
+    /* the numbers of Hoermann (1993), PTRS and BTRS */
+    double spread = sqrt(isinf(n) ? p : n * p * (1 - p)), b = (isinf(n) ? 0.931 : 1.15) + 2.53 * spread;
+    CHECK_NEAR(l.b, b, 1e-14);
+    CHECK_NEAR(l.a, isinf(n) ? 0.02483 * b - 0.059 : 0.0248 * b + 0.01 * p - 0.0873, 1e-14);
+    CHECK_NEAR(l.scale, isinf(n) ? 1.1239 + 1.1328 / (b - 3.4) : (2.83 + 5.1 / b) * spread, 1e-14);
+    CHECK_NEAR(l.squeeze, isinf(n) ? 0.9277 - 3.6224 / (b - 2) : 0.92 - 4.2 / b, 1e-14);
+    CHECK_NEAR(l.centre, isinf(n) ? p + 0.43 : n * p + 0.5, 1e-14);
+  }
+}
+
+/* Best and Fisher's trials in their own words: r from rho, f = cos z = (1 + r c) / (r + c). */
+static void angle_draws(void) {
+  static const double sizes[] = {0.2, 1, 3.5, 40};
+  for (int i = 0; i < 4; i++)
+    for (uint64_t at = 0; at < 3000; at++) {
+      double x = sizes[i], tau = 1 + sqrt(1 + 4 * x * x), rho = (tau - sqrt(2 * tau)) / (2 * x),
+             r = (1 + rho * rho) / (2 * rho);
+      for (uint32_t attempt = 0;; attempt += 2) {
+        uint32_t w[4], side[4];
+        pni_philox_block(8, at, attempt, PNI_DOMAIN_VON_MISES, w);
+        pni_philox_block(8, at, attempt + 1, PNI_DOMAIN_VON_MISES, side);
+        double c = cos(3.141592653589793 * unit_of(w)), f = (1 + r * c) / (r + c), y = x * (r - f), v = unit_of(w + 2);
+        if (v > y * exp(1 - y)) continue;
+        double z = acos(fmax(fmin(f, 1), -1));
+        CHECK(fabs(pni_von_mises_draw(8, at, x) - (unit_of(side) > 0.5 ? z : -z)) < 1e-6);
+        break;
+      }
+    }
+}
+
 static void refusals(void) {
   pn_context *c = pn_context_new(NULL);
   CHECK(pn_rand(c, NULL, PN_INT64, 0, NULL) == NULL);
@@ -529,6 +636,8 @@ int main(void) {
   fixed_numbers();
   gamma_fills();
   any_level();
+  count_draws();
+  angle_draws();
   refusals();
   CHECK_DONE();
 }

@@ -4,6 +4,8 @@
 */
 #include <stdlib.h>
 #include "../../src/autodiff/op/op.h"
+#include "../../src/math/special.h"
+#include "../../src/tensor/kernel/map.h"
 #include "check.h"
 
 #define SHAPE(...)                                                                                                     \
@@ -392,6 +394,289 @@ static void choices(pn_context *c) {
     }
 }
 
+/* ---- kernels against plain loops: operands in one run, repeated, strided, backwards, around a block's length ---- */
+
+static double of_tan(double x, double y) { return (void)y, tan(x); }
+static double of_xlogy(double x, double y) { return x == 0 && y == y ? 0 : x * log(y); }
+static double of_pow(double x, double y) { return y == 0.5 ? sqrt(x) : pow(x, y); }
+static double of_remainder(double x, double y) { return x - y * floor(x / y); }
+static double of_polygamma(double x, double y) { return (void)y, pni_polygamma(2, x); }
+static double of_and(double x, double y) { return x != 0 && y != 0; }
+static double of_or(double x, double y) { return x != 0 || y != 0; }
+static double of_infinite(double x, double y) { return (void)y, isinf(x) != 0; }
+static double of_finite(double x, double y) { return (void)y, isfinite(x) != 0; }
+static double of_not(double x, double y) { return (void)y, x == 0; }
+static double of_clamp(double x, double y) { return (void)y, x < -0.5 ? -0.5 : x > 1.25 ? 1.25 : x; }
+static double of_clamp_slope(double g, double x) { return x >= -0.5 && x <= 1.25 ? g : x != x ? x : 0; }
+static double of_leaky(double x, double y) { return (void)y, x > 0 ? x : -0.5 * x; }
+static double of_leaky_slope(double g, double y) { return y > 0 ? g : y != y ? y : -0.5 * g; }
+
+#define ROW(name, want, truth)                                                                                         \
+  { #name, {pni_##name##_f64, pni_##name##_f32 }, want, truth }
+static const struct {
+  const char *name;
+  pni_map_kernel kernel[2];
+  double (*want)(double x, double y);
+  bool truth; /* the result's type is bool */
+} kernels[] = {
+    ROW(tan, of_tan, false),
+    ROW(xlogy, of_xlogy, false),
+    ROW(pow, of_pow, false),
+    ROW(remainder, of_remainder, false),
+    ROW(polygamma, of_polygamma, false),
+    ROW(logical_and, of_and, true),
+    ROW(logical_or, of_or, true),
+    ROW(isinf, of_infinite, true),
+    ROW(isfinite, of_finite, true),
+    ROW(logical_not, of_not, true),
+    ROW(clamp, of_clamp, false),
+    ROW(clamp_slope, of_clamp_slope, false),
+    ROW(leaky_relu, of_leaky, false),
+    ROW(leaky_relu_slope, of_leaky_slope, false),
+};
+
+static void kernel_rows(void) {
+  enum { LONGEST = 700, ROOM = 2 * LONGEST };
+  static const double values[] = {0.25, 1, 2, 3, 0.5, -1, -2, 0, -0.5, 1.25, -0.75, 7.5, NAN, INFINITY, -INFINITY};
+  static const int64_t sizes[] = {0, 1, 255, 256, 257, 513, LONGEST}, steps[] = {1, 0, 2, -1};
+  static double x64[2][ROOM], out64[LONGEST + 1];
+  static float x32[2][ROOM], out32[LONGEST + 1];
+  static uint8_t truth[LONGEST + 1];
+  for (size_t r = 0; r < sizeof kernels / sizeof *kernels; r++)
+    for (int way = 0; way < 7 * 4 * 4 * 16; way++) {
+      int64_t n = sizes[way % 7], s[3] = {1, steps[way / 7 % 4], steps[way / 28 % 4]}, wrong = 0;
+      bool single = way / 112 % 2;
+      for (int64_t i = 0; i < ROOM; i++) {
+        x32[0][i] = (float)(x64[0][i] = values[(i * i + 3 * i + way) % 15]);
+        x32[1][i] = (float)(x64[1][i] = values[(i * 7 + i * i / 3 + way / 112) % 15]);
+      }
+      void *out = kernels[r].truth ? (void *)truth : single ? (void *)out32 : (void *)out64;
+      char *p[3] = {out};
+      for (int k = 0; k < 2; k++) {
+        int64_t first = s[k + 1] < 0 ? n : 0;
+        p[k + 1] = single ? (char *)(x32[k] + first) : (char *)(x64[k] + first);
+      }
+      truth[n] = 77, out64[n] = 77, out32[n] = 77;
+      const int64_t order = 2;
+      const double ends[] = {-0.5, 1.25}; /* a slope is the first */
+      void *data = kernels[r].want == of_polygamma ? (void *)(uintptr_t)&order : (void *)(uintptr_t)ends;
+      kernels[r].kernel[single](data, n, p, s);
+      for (int64_t i = 0; i < n; i++) {
+        double x = x64[0][(s[1] < 0 ? n : 0) + i * s[1]], y = x64[1][(s[2] < 0 ? n : 0) + i * s[2]];
+        double want = kernels[r].want(x, y), got = kernels[r].truth ? truth[i] : single ? (double)out32[i] : out64[i];
+        if (kernels[r].want == of_remainder && (!isfinite(x) || !isfinite(y))) continue;
+        wrong += !check_near(got, single ? (double)(float)want : want, single ? 1e-6 : 1e-14);
+      }
+      wrong += truth[n] != 77 || out64[n] != 77 || out32[n] != 77;
+      if (!check_record(wrong == 0)) printf("%s, way %d: %d wrong\n", kernels[r].name, way, (int)wrong);
+    }
+}
+
+/* Floored quotients and remainders of whole numbers, those at the ends too: x = q y + r, r between 0 and y; of 0, 0. */
+static void whole_numbers(pn_context *c) {
+  static const int64_t v[] = {INT64_MIN, INT64_MIN + 1, -7, -3, -2, -1, 0, 1, 2, 3, 7, INT64_MAX - 1, INT64_MAX};
+  enum { N = sizeof v / sizeof *v };
+  pn_tensor *x = pn_from_data(c, PN_INT64, SHAPE(N, 1), v), *y = pn_from_data(c, PN_INT64, SHAPE(N), v);
+  const int64_t *q = pn_tensor_data(pn_floor_divide(c, x, y)), *r = pn_tensor_data(pn_remainder(c, x, y));
+  for (int k = 0; k < N * N; k++) {
+    int64_t b = v[k % N];
+    CHECK(b ? (b > 0 ? r[k] >= 0 && r[k] < b : r[k] <= 0 && r[k] > b) : q[k] == 0 && r[k] == 0);
+    CHECK(!b || (uint64_t)q[k] * (uint64_t)b + (uint64_t)r[k] == (uint64_t)v[k / N]);
+  }
+}
+
+/* ---- nests of loops ---- */
+
+/* out = a + 2 b; data counts the rows. */
+static void combine(void *data, int64_t n, char *const *p, const int64_t *s) {
+  atomic_fetch_add((atomic_int *)data, 1);
+  for (int64_t i = 0; i < n; i++)
+    ((double *)(void *)p[0])[i * s[0]] =
+        ((double *)(void *)p[1])[i * s[1]] + 2 * (double)((float *)(void *)p[2])[i * s[2]];
+}
+
+/* Runs the nest and gives how many rows it took; each element is what single elements of the operands make. */
+static int run_nest(pn_context *c, pn_tensor *out, pn_tensor *a, pn_tensor *b, int *axes) {
+  pni_loop l;
+  atomic_int calls = 0;
+  pni_loop_init(&l, out, 2, (pn_tensor *[]){a, b});
+  CHECK_STATUS(c, pni_loop_run(c, &l, combine, &calls), PN_OK);
+  if (axes) *axes = l.ndim;
+  int64_t stride[3][PN_MAX_DIMS], wrong = 0;
+  pn_tensor *t[] = {out, a, b};
+  for (int k = 0; k < 3; k++) pni_broadcast_strides(t[k], out->ndim, stride[k]);
+  for (int64_t i = 0; i < out->numel; i++) {
+    int64_t place[3] = {0}, rest = i;
+    for (int d = out->ndim - 1; d >= 0; rest /= out->shape[d--])
+      for (int k = 0; k < 3; k++) place[k] += rest % out->shape[d] * stride[k][d];
+    double want = ((double *)pni_data(a))[place[1]] + 2 * (double)((float *)pni_data(b))[place[2]];
+    wrong += ((double *)pni_data(out))[place[0]] != want;
+  }
+  CHECK_INT(wrong, 0);
+  return calls;
+}
+
+enum { WHOLE, ROW, COLUMN, TURNED, SECOND, ONE, LAYOUTS };
+
+/* Random numbers that broadcast to [m, n]. */
+static pn_tensor *laid(pn_context *c, pn_dtype dtype, int64_t m, int64_t n, int layout) {
+  switch (layout) {
+  case ROW: return pn_randn(c, NULL, dtype, SHAPE(n));
+  case COLUMN: return pn_randn(c, NULL, dtype, SHAPE(m, 1));
+  case TURNED: return pn_transpose(c, pn_randn(c, NULL, dtype, SHAPE(n, m)), 0, 1);
+  case SECOND: return pn_slice(c, pn_randn(c, NULL, dtype, SHAPE(m, 2 * n)), 1, 1, n, 2);
+  case ONE: return pn_randn(c, NULL, dtype, 0, NULL);
+  default: return pn_randn(c, NULL, dtype, SHAPE(m, n));
+  }
+}
+
+static void nests(pn_context *c) {
+  static const int64_t sizes[][2] = {{20, 6}, {7, 6}, {8, 32}, {8, 33}, {100, 6}, {3, 40000}, {2000, 33}, {6000, 7}};
+  pn_context_threads(c, 2);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (int way = 0; way < 2 * LAYOUTS * LAYOUTS; way++) {
+      size_t mark = pn_scope_open(c);
+      int64_t m = sizes[i][0], n = sizes[i][1];
+      if (way % 2) pn_context_set_deadline(c, 100);
+      pn_tensor *out = pn_zeros(c, PN_FLOAT64, SHAPE(m, n));
+      if (way / 2 % 5 == 3) out = pn_transpose(c, pn_zeros(c, PN_FLOAT64, SHAPE(n, m)), 0, 1);
+      run_nest(c, out, laid(c, PN_FLOAT64, m, n, way / 2 % LAYOUTS), laid(c, PN_FLOAT32, m, n, way / 2 / LAYOUTS),
+               NULL);
+      pn_context_set_deadline(c, 0);
+      pn_scope_close(c, mark);
+    }
+  pn_context_threads(c, 1);
+  /* axes that run on are one; short rows are taken many at a time, others one by one; limits in between */
+  static const struct {
+    int64_t m, n;
+    int a, b, axes, rows, limited;
+  } few[] = {{20, 6, WHOLE, WHOLE, 1, 1, 1},     {20, 6, ONE, WHOLE, 1, 1, 1},     {20, 6, ONE, ROW, 2, 1, 1},
+             {20, 6, WHOLE, COLUMN, 2, 1, 1},    {20, 6, TURNED, SECOND, 2, 1, 1}, {20, 6, SECOND, ONE, 1, 1, 1},
+             {8, 32, WHOLE, ROW, 2, 1, 1},       {8, 33, WHOLE, ROW, 2, 8, 8},     {7, 6, WHOLE, ROW, 2, 7, 7},
+             {100, 6, WHOLE, ROW, 2, 2, 2},      {1, 9, TURNED, SECOND, 1, 1, 1},  {9, 1, COLUMN, SECOND, 1, 1, 1},
+             {128, 256, WHOLE, WHOLE, 1, 1, 16}, {256, 128, ONE, WHOLE, 1, 1, 16}, {7, 1000, WHOLE, COLUMN, 2, 7, 7},
+             {2000, 4, WHOLE, COLUMN, 2, 16, 19}};
+  for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+    for (int limited = 0; limited < 2; limited++) {
+      size_t mark = pn_scope_open(c);
+      int64_t m = few[i].m, n = few[i].n;
+      int axes;
+      if (limited) pn_context_set_deadline(c, 100);
+      int rows = run_nest(c, pn_zeros(c, PN_FLOAT64, SHAPE(m, n)), laid(c, PN_FLOAT64, m, n, few[i].a),
+                          laid(c, PN_FLOAT32, m, n, few[i].b), &axes);
+      pn_context_set_deadline(c, 0);
+      if (axes != few[i].axes || rows != (limited ? few[i].limited : few[i].rows))
+        printf("nest %zu: %d rows\n", i, rows);
+      CHECK_INT(axes, few[i].axes);
+      CHECK_INT(rows, limited ? few[i].limited : few[i].rows);
+      pn_scope_close(c, mark);
+    }
+}
+
+/* ---- limits and whole messages ---- */
+
+static void limits(pn_context *c) {
+  int64_t most = (int64_t)1 << 44, low = INT64_MIN;
+  pn_tensor *one = pn_scalar(c, PN_FLOAT64, 1), *x = pn_arange(c, PN_FLOAT64, 0, 6, 1);
+  CHECK_INT(pn_tensor_numel(pn_broadcast_to(c, one, SHAPE(most))), most);
+  CHECK_INT(pn_tensor_numel(pn_broadcast_to(c, one, SHAPE(1 << 22, 1, 1 << 22))), most);
+  CHECK_INT(pn_tensor_numel(pn_broadcast_to(c, one, SHAPE(0, most))), 0);
+  static const int64_t beyond[][2] = {{((int64_t)1 << 44) + 1, 1}, {(1 << 22) + 1, 1 << 22}, {2, (int64_t)1 << 44}};
+  for (int k = 0; k < 3; k++) {
+    char text[96];
+    snprintf(text, sizeof text, "tensor: shape [%lld, 0, %lld] is too large for memory", (long long)beyond[k][0],
+             (long long)beyond[k][1]);
+    CHECK(pn_zeros(c, PN_FLOAT64, SHAPE(beyond[k][0], 0, beyond[k][1])) == NULL);
+    CHECK_FAIL(c, PN_NOMEM, text);
+  }
+  CHECK(pn_zeros(c, PN_FLOAT64, SHAPE(2, -3)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "tensor: size of an axis must not be negative, got -3");
+  CHECK(pn_add(c, pn_zeros(c, PN_FLOAT64, SHAPE(2, 3)), pn_zeros(c, PN_FLOAT64, SHAPE(4, 1, 4))) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "add: shapes must broadcast, got [2, 3] and [4, 1, 4]");
+  CHECK(pn_cumsum(c, x, 1) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "cumsum: axis must lie in the tensor's 1 axes, got number 2");
+  CHECK(pn_cumsum(c, x, -2) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "cumsum: axis must lie in the tensor's 1 axes, got number -2");
+  /* a text of sizes ends behind the one with which it has 136 letters or more */
+  char buf[PNI_SHAPE_TEXT], want[PNI_SHAPE_TEXT] = "[";
+  for (int k = 0; k < 7; k++) strcat(strcat(want, k ? ", " : ""), "-9223372036854775808");
+  CHECK_STR(pni_shape_text(8, (int64_t[]){low, low, low, low, low, low, low, low}, buf), strcat(want, "]"));
+  want[131] = '\0';
+  CHECK_STR(pni_shape_text(8, (int64_t[]){low, low, low, low, low, low, 123, 4}, buf), strcat(want, ", 123]"));
+  want[135] = '\0';
+  CHECK_STR(pni_shape_text(8, (int64_t[]){low, low, low, low, low, low, 12, 4}, buf), strcat(want, ", 4]"));
+  /* values */
+  CHECK_NEAR(item(c, pn_full(c, PN_INT64, 0, NULL, -9.2e18)), -9.2e18, 0);
+  CHECK(pn_full(c, PN_INT64, 0, NULL, -9.3e18) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "full: value must fit into int64, got -9.3e+18");
+  CHECK(pn_arange(c, PN_FLOAT64, 0, 1e13, 1) == NULL); /* as many as a range may have, more than memory has */
+  CHECK_INT(pn_context_status(c), PN_NOMEM);
+  pn_context_clear_error(c);
+  CHECK(pn_arange(c, PN_FLOAT64, 0, -1e13 - 1, -1) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "arange: step must lead from start to stop, got 0, -1e+13, -1");
+  CHECK_INT(pn_tensor_numel(pn_arange(c, PN_FLOAT64, 5e13, 1, 1)), 0);
+  CHECK_FAIL(c, PN_DOMAIN, "arange: step");
+  for (double start = -1; start < 2; start++) {
+    CHECK(pn_arange(c, PN_FLOAT64, start, 0, 0) == NULL);
+    CHECK_FAIL(c, PN_DOMAIN, "arange: step must lead from start to stop");
+  }
+  CHECK(pn_linspace(c, PN_FLOAT64, 0, 1, -1) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "linspace: n must not be negative and dtype a float, got -1 and float64");
+  pn_tensor *two = pn_linspace(c, PN_FLOAT64, 3, 5, 2);
+  CHECK(at(two, 0) == 3 && at(two, 1) == 5);
+  CHECK_NEAR(at(pn_linspace(c, PN_FLOAT64, 3, 6, 4), 2), 5, 1e-15);
+  for (int64_t m = 0; m < 4; m++) {
+    int64_t n = 3 - m, wrong = 0;
+    pn_tensor *eye = pn_eye(c, PN_FLOAT32, n, m);
+    for (int64_t k = 0; k < n * m; k++) wrong += at(eye, k) != (k / m == k % m);
+    CHECK_INT(wrong, 0);
+  }
+  CHECK_STR(pn_dtype_name((pn_dtype)4), "?");
+  CHECK_STR(pn_dtype_name((pn_dtype)-1), "?");
+  CHECK_INT(pn_dtype_size((pn_dtype)4), 0);
+  CHECK_INT(pn_dtype_size(PN_BOOL), 1);
+  CHECK(!pn_tensor_numel(NULL) && !pn_tensor_ndim(NULL) && !pn_tensor_shape(NULL) && !pn_tensor_data(NULL));
+  CHECK(pn_tensor_dtype(NULL) == PN_FLOAT64 && pn_tensor_ref(NULL) == NULL);
+  CHECK(pn_randint(c, NULL, 5, 4, 0, NULL) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "randint: high must be above low, got 4 and 5");
+  CHECK(pn_rand(c, NULL, PN_BOOL, 0, NULL) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "rand: dtype must be float64 or float32, got bool");
+  CHECK(pn_randn(c, NULL, PN_INT64, 0, NULL) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "randn: dtype must be float64 or float32, got int64");
+}
+
+/* Every type is read through views as it is in one run. */
+static void views(pn_context *c) {
+  static const double v[] = {1, 0, 3, -2, 0, 5};
+  for (int dtype = PN_FLOAT64; dtype <= PN_BOOL; dtype++) {
+    pn_tensor *x = pn_cast(c, pn_from_data(c, PN_FLOAT64, SHAPE(2, 3), v), (pn_dtype)dtype);
+    pn_tensor *turned = pn_transpose(c, x, 0, 1);
+    double out[6];
+    CHECK_STATUS(c, pn_tensor_copy_out(c, turned, out, 6), PN_OK);
+    for (int k = 0; k < 6; k++) {
+      double want = v[k % 2 * 3 + k / 2];
+      if (dtype == PN_BOOL) want = want != 0;
+      CHECK_NEAR(out[k], want, 0);
+      CHECK_NEAR(at(turned, k), want, 0);
+      CHECK_NEAR(item(c, pn_slice(c, pn_slice(c, turned, 0, k / 2, 1, 1), 1, k % 2, 1, 1)), want, 0);
+    }
+  }
+  CHECK_STATUS(c, pn_tensor_copy_out(c, pn_zeros(c, PN_FLOAT64, SHAPE(0, 2)), NULL, 0), PN_OK);
+}
+
+/* A permutation of more numbers than are exchanged at a time is the one that is made at once. */
+static void permuted(pn_context *c) {
+  enum { MANY = (1 << 16) + 4465 };
+  static int64_t want[MANY];
+  uint64_t state[2], after[2];
+  pn_rng_get_state(pn_context_rng(c), state);
+  pn_tensor *p = pn_randperm(c, NULL, MANY);
+  pn_rng_get_state(pn_context_rng(c), after);
+  pni_permutation(state[0], state[1], MANY, want);
+  CHECK(p && memcmp(pni_data(p), want, sizeof want) == 0);
+  CHECK_INT(after[1] - state[1], MANY);
+}
+
 /* Sizes above a limit are refused, those too of which the lower 32 bits are few. */
 static void large(void) {
   pn_context *c = pn_context_new(&(pn_context_config){.memory_limit = (size_t)1 << 20});
@@ -406,8 +691,9 @@ static void large(void) {
 
 int main(void) {
   pn_context *c = pn_context_new(NULL);
-  void (*const part[])(pn_context *) = {creation,  refused_shapes, refused_operands, reading,
-                                        long_sums, all_columns,    edge_gradients,   choices};
+  void (*const part[])(pn_context *) = {creation,    refused_shapes, refused_operands, reading, long_sums,
+                                        all_columns, edge_gradients, choices,          nests,   whole_numbers,
+                                        limits,      views,          permuted};
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
     size_t mark = pn_scope_open(c);
     part[k](c);
@@ -417,6 +703,7 @@ int main(void) {
     pn_context_clear_error(c);
   }
   pn_context_close(c);
+  kernel_rows();
   any_threads();
   large();
   CHECK_DONE();

@@ -9,7 +9,7 @@
 #define COUNT(a)   ((int)(sizeof(a) / sizeof *(a)))
 #define TWO_PI     6.28318530717958647693
 #define SERIES_END 30   /* where asymptotic series take over */
-#define DEBYE_FROM 1000 /* orders from which four terms are enough */
+#define DEBYE_FROM 1000 /* orders from which three terms are enough: the fourth is below 2.1e-14 */
 
 /* e^-x I_n(x) by its power series, whose terms have one sign (DLMF 10.25.2); 0 < x <= SERIES_END. */
 static double power_series(int n, double x) {
@@ -63,8 +63,7 @@ static double debye(int n, double x) {
   double u1 = p * (3 - 5 * q) / 24;
   double u2 = q * (81 - q * (462 - 385 * q)) / 1152;
   double u3 = p * q * (30375 - q * (369603 - q * (765765 - 425425 * q))) / 414720;
-  double u4 = q * q * (4465125 - q * (94121676 - q * (349922430 - q * (446185740 - 185910725 * q)))) / 39813120;
-  double sum = 1 + r * (u1 + r * (u2 + r * (u3 + r * u4)));
+  double sum = 1 + r * (u1 + r * (u2 + r * u3));
   double exponent = n * (1 / (root + z) - asinh(1 / z)); /* of sqrt(1 + z^2) - z + log(z / (1 + sqrt(1 + z^2))) */
   return exp(exponent) * sum / sqrt(TWO_PI * n * root);
 }

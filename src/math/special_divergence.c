@@ -23,7 +23,6 @@ static double part(double k, double m, double d) {
 double pni_bernoulli_kl(double q, double p) {
   if (!(q >= 0 && q <= 1 && p >= 0 && p <= 1)) return NAN;
   if (q == p) return 0;
-  if ((p == 0 && q > 0) || (p == 1 && q < 1)) return INFINITY;
   return part(q, p, p - q) + part(1 - q, 1 - p, q - p);
 }
 

@@ -198,17 +198,12 @@ typedef struct problem {
   double a, b, p, q;
 } problem;
 
-/* Starting point: the normal approximation of Abramowitz & Stegun 26.5.22, or p = x^a / (a B), which is a lower
+/* Starting point: the quantile of a normal law with the same mean and variance, or p = x^a / (a B), which is a lower
  * bound for b >= 1. */
 static double first_guess(const problem *t) {
-  double a = t->a, b = t->b;
-  double power = exp((log(t->p) + log_a_beta(a, b)) / a);
-  if (a < 1 || b < 1 || power < 0.1 * a / (a + b)) return fmin(power, 0.5);
-  double z = t->p < 0.5 ? -pni_ndtri(t->p) : pni_ndtri(t->q);
-  double y = t->p < 0.5 ? z : -z, r = 1 / (2 * a - 1), s = 1 / (2 * b - 1);
-  double h = 2 / (r + s), k = (y * y - 3) / 6;
-  double w = y * sqrt(fmax(h + k, 0)) / h - (s - r) * (k + 5.0 / 6 - 2 / (3 * h));
-  return fmin(fmax(power, a / (a + b * exp(2 * w))), 0.5);
+  double a = t->a, b = t->b, mean = a / (a + b), power = exp((log(t->p) + log_a_beta(a, b)) / a);
+  double z = t->p <= t->q ? pni_ndtri(t->p) : -pni_ndtri(t->q);
+  return fmin(fmax(power, mean + z * sqrt(mean * (1 - mean) / (a + b + 1))), 0.5);
 }
 
 /* One Halley step in log x for the logarithm of the smaller tail. */

@@ -64,7 +64,7 @@ static pn_tensor *sequence(pn_context *c, pn_dtype dtype, double start, double s
 
 pn_tensor *pn_arange(pn_context *c, pn_dtype dtype, double start, double stop, double step) {
   double n = ceil((stop - start) / step);
-  if (step == 0 || !isfinite(n) || fabs(n) > 1e13) {
+  if (!isfinite(n) || fabs(n) > 1e13) {
     pni_fail(c, PN_DOMAIN, "arange: step must lead from start to stop, got %g, %g, %g", start, stop, step);
     return NULL;
   }

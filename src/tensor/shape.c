@@ -47,12 +47,7 @@ static void merge(pni_loop *l) {
     l->shape[n - 1] = joins ? l->shape[n - 1] * l->shape[i] : l->shape[i];
     for (int k = 0; k < l->nop; k++) l->stride[k][n - 1] = l->stride[k][i];
   }
-  if (n == 0) {
-    n = 1;
-    l->shape[0] = 1;
-    for (int k = 0; k < l->nop; k++) l->stride[k][0] = 1;
-  }
-  l->ndim = n;
+  l->ndim = n; /* at least 1: a single element is one run (below) */
 }
 
 /* Whole tensors in one memory order, or single elements: one run without any merging. Gives false where

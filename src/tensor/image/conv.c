@@ -111,7 +111,7 @@ typedef struct {
   int beta;
 } product;
 
-/* In parts of some milliseconds: rows of c, or what is summed over. */
+/* In parts of some milliseconds: rows of c, or what is summed over, which only of many channels (ta) is long. */
 static void multiply(const job *j, const product *p) {
   double part = PRODUCT / ((double)p->n * (double)p->k) + 1;
   int64_t rows = part < (double)p->m ? (int64_t)part : p->m, sums = p->k;
@@ -124,8 +124,7 @@ static void multiply(const job *j, const product *p) {
     for (int64_t s = 0; s < p->k; s += sums) {
       if (r + s > 0 && pni_leaves(j->c)) return;
       int64_t m = r + rows < p->m ? rows : p->m - r, k = s + sums < p->k ? sums : p->k - s;
-      const char *a = p->a + (p->ta ? s * p->lda + r : r * p->lda + s) * j->size;
-      const char *b = p->b + (p->tb ? s : s * p->ldb) * j->size;
+      const char *a = p->a + (p->ta ? s * p->lda + r : r * p->lda) * j->size, *b = p->b + s * p->ldb * j->size;
       j->f->gemm(p->ta, p->tb, m, p->n, k, a, p->lda, b, p->ldb, s ? 1 : p->beta, p->c + r * p->ldc * j->size, p->ldc);
     }
 }

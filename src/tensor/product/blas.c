@@ -172,7 +172,7 @@ static void cut(pni_product *j, int64_t batch) {
   if (all > MOST * LONGEST) parts = (int64_t)(all / LONGEST);
   int64_t step = j->columns ? COLUMNS : ROWS;
   if (parts > whole / step) parts = whole / step;
-  j->part = parts > 1 ? (whole / parts + step - 1) / step * step : whole;
+  j->part = parts > 1 ? (whole + parts * step - 1) / (parts * step) * step : whole;
   j->blocks = (whole + j->part - 1) / j->part;
   int64_t unit = work / j->blocks;
   j->units = batch * j->blocks;
