@@ -497,9 +497,10 @@ static void of_a_host(void) {
     CHECK(pn_sampler_finished(s) && pn_sampler_warmup(s) % 300 == 0);
     size_t mark = pn_scope_open(c);
     const double *m = pn_tensor_data(pn_sampler_metric(c, s)), *row = pn_tensor_data(pn_sampler_statistics(c, s));
-    for (int i = 0; kind == PN_METRIC_DENSE && i < 36; i++) {
-      double unit = sqrt(covariance(&g, i / 6, i / 6, false) * covariance(&g, i % 6, i % 6, false));
-      CHECK(fabs(m[i] - covariance(&g, i / 6, i % 6, false)) < 1e-4 * unit);
+    for (int k = 0; kind == PN_METRIC_DENSE && k < 2 * 36; k++) {
+      int i = k % 36 / 6, j = k % 6;
+      double unit = sqrt(covariance(&g, i, i, false) * covariance(&g, j, j, false));
+      CHECK(fabs(m[k] - covariance(&g, i, j, false)) < 1e-4 * unit);
     }
     double leapfrogs = 0;
     for (int k = 0; k < 400; k++) leapfrogs += row[7 * k + 4] / 400;
@@ -512,12 +513,12 @@ static void of_a_host(void) {
   }
 }
 
-static int warmup_of(double apart, int asked, int block) {
+static int warmup_of(double apart, int asked, int block, int schedule) {
   pn_context *c = pn_context_new(&(pn_context_config){.seed = 7, .threads = 1});
   size_t mark = pn_scope_open(c);
   pn_target *t = pn_target_of_function(c, 1, hills, NULL);
   double start[2] = {20, apart};
-  const pn_sampler_config config = {.chains = 2, .warmup = asked, .draws = 10};
+  const pn_sampler_config config = {.chains = 2, .warmup = asked, .draws = 10, .schedule = schedule};
   pn_sampler *s =
       pn_target_sampler(c, t, &config, pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){2, 1}, start), NULL);
   while (!pn_sampler_finished(s) && pn_sampler_run(c, s, block) == PN_OK) {
@@ -533,11 +534,12 @@ static int warmup_of(double apart, int asked, int block) {
 }
 
 static void length(void) {
-  CHECK_INT(warmup_of(20, 0, 100000), 300);
-  CHECK_INT(warmup_of(-20, 0, 100000), 1200); /* chains that never agree: four times as long, no more */
-  CHECK_INT(warmup_of(-20, 0, 7), 1200);
-  CHECK_INT(warmup_of(-20, 77, 100000), 77); /* what is asked for */
-  CHECK_INT(warmup_of(-20, -1, 100000), 0);
+  CHECK_INT(warmup_of(20, 0, 100000, 0), 300);
+  CHECK_INT(warmup_of(-20, 0, 100000, 0), 1200); /* chains that never agree: four times as long, no more */
+  CHECK_INT(warmup_of(-20, 0, 7, 0), 1200);
+  CHECK_INT(warmup_of(-20, 77, 100000, 0), 77); /* what is asked for */
+  CHECK_INT(warmup_of(-20, -1, 100000, 0), 0);
+  CHECK_INT(warmup_of(-20, 0, 100000, PN_SCHEDULE_STAN), 1000); /* laid out beforehand */
 }
 
 int main(void) {
