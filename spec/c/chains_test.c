@@ -14,9 +14,9 @@
 
 typedef struct {
   atomic_long calls; /* chains run side by side */
-  double least; /* the density is 0 below, of the first number */
-  double slope; /* added to the gradient */
-  double tight; /* 0, or how many times narrower it is */
+  double least;      /* the density is 0 below, of the first number */
+  double slope;      /* added to the gradient */
+  double tight;      /* 0, or how many times narrower it is */
 } law;
 
 /* Two normal numbers, cut off. */
@@ -288,11 +288,8 @@ static void parts(int metric) {
     pn_context *c = pn_context_new(&(pn_context_config){.seed = 4, .threads = 1});
     size_t mark = pn_scope_open(c);
     pn_plan *plan = density_plan(c, 2, standard_normal, NULL);
-    const pn_sampler_config config = {.chains = first < 0 ? 4 : 2,
-                                      .warmup = 30,
-                                      .draws = 5,
-                                      .metric = metric,
-                                      .estimator = PN_ESTIMATOR_STAN};
+    const pn_sampler_config config = {
+        .chains = first < 0 ? 4 : 2, .warmup = 30, .draws = 5, .metric = metric, .estimator = PN_ESTIMATOR_STAN};
     pn_sampler *s = first < 0 ? pn_sampler_new(c, plan, &config, NULL, NULL)
                               : pni_sampler_new_part(c, plan, &config, first, NULL, NULL);
     CHECK_STATUS(c, pn_sampler_run(c, s, 100), PN_OK);

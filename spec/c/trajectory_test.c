@@ -209,8 +209,8 @@ static void steps(void) {
   static const struct {
     double loss, step, want;
     int tries;
-  } row[] = {{-1e-9, 1, 0x1p24, 24},     /* accepted however long, as far as 1e7 */
-             {+1e-9, 1, 0x1p-100, 100},  /* never: a hundred times */
+  } row[] = {{-1e-9, 1, 0x1p24, 24},                /* accepted however long, as far as 1e7 */
+             {+1e-9, 1, 0x1p-100, 100},             /* never: a hundred times */
              {+1e-9, 1e-290, 1e-290 * 0x1p-34, 34}, /* or as far as 1e-300 */
              {-1e-9, 0x1p-90, 0x1p10, 100}};
   int tries;
