@@ -260,6 +260,13 @@ static void compare(const problem *p, pn_dtype dtype) {
         }
       }
     }
+    a.o.weights = pn_zeros(c, dtype, 1, &p->data); /* data that do not count say nothing, not even a little */
+    CHECK_STATUS(c, pn_gaussian_sites(c, &a.o, a.x, a.y, rng, &s), PN_OK);
+    T *all[] = {s.precision, s.precision_mean, s.expected_log_likelihood, s.expected_log_site};
+    int64_t some = 0;
+    for (int k = 0; k < 4; k++)
+      for (int64_t i = 0; i < pn_tensor_numel(all[k]); i++) some += number(all[k], i) != 0;
+    CHECK_INT(some, 0);
     pn_rng_free(rng);
     take_back(&a);
     pn_scope_close(c, mark);

@@ -4,7 +4,6 @@
 ** computed them and however many at a time. So neither threads nor memory nor the data beside it change a bit of a
 ** datum's site.
 */
-#include <stdatomic.h>
 #include <string.h>
 #include "site_run.h"
 
@@ -20,7 +19,6 @@ typedef struct {
   int64_t first;           /* unit, or group, of this round's first room */
   int64_t count;           /* rooms of this round */
   char *room;
-  atomic_bool left; /* a shard was left half-way */
 } run;
 
 /* Takes `bytes` out of *at, or only counts them. */
@@ -76,10 +74,7 @@ static bool pass_data(run *j, const pni_site_room *r, int64_t group) {
   j->kernels->draw(p, r, group);
   for (int64_t first = 0; first < p->num_data; first += p->tile) {
     int64_t n = p->num_data - first < p->tile ? p->num_data - first : p->tile;
-    if (pni_is_over(j->c)) {
-      atomic_store(&j->left, true);
-      return false;
-    }
+    if (pni_leaves(j->c)) return false;
     j->kernels->pass(p, r, group, first, n, p->totals ? 0 : first);
   }
   return true;
@@ -114,7 +109,7 @@ static void do_groups(void *data, int64_t begin, int64_t end) {
 
 /* The panel number `panel` among those of all layers: its layer and first column. */
 static int find_panel(const pni_site_problem *p, int64_t panel, int64_t *column) {
-  for (int l = 0; l < p->num_layers; l++) {
+  for (int l = 0;; l++) {
     int64_t out = p->layer[l].out, whole = out / PNI_SITE_PANEL, here = whole + out % PNI_SITE_PANEL;
     if (panel < here) {
       *column = panel < whole ? panel * PNI_SITE_PANEL : whole * PNI_SITE_PANEL + (panel - whole);
@@ -122,7 +117,6 @@ static int find_panel(const pni_site_problem *p, int64_t panel, int64_t *column)
     }
     panel -= here;
   }
-  return -1;
 }
 
 static int64_t panels(const pni_site_problem *p) {
@@ -134,12 +128,9 @@ static int64_t panels(const pni_site_problem *p) {
 static void do_panels(void *data, int64_t begin, int64_t end) {
   run *j = data;
   pni_site_room r = room_at(j, real_of(j), 0);
-  int64_t apart = j->apart / (int64_t)real_of(j), column = 0;
+  int64_t apart = j->apart / (int64_t)real_of(j), column;
   for (int64_t k = begin; k < end; k++) {
-    if (pni_is_over(j->c)) {
-      atomic_store(&j->left, true);
-      return;
-    }
+    if (pni_leaves(j->c)) return;
     int l = find_panel(j->p, k, &column);
     j->kernels->collect(j->p, &r, j->count, apart, j->p->num_data, l, column, j->sums->each);
   }
@@ -169,8 +160,7 @@ static pn_status rounds(run *j) {
   for (j->first = 0; j->first < pieces; j->first += j->rooms) {
     j->count = pieces - j->first < j->rooms ? pieces - j->first : j->rooms;
     if (pni_parallel(c, j->count, 1, j->p->totals ? do_units : do_groups, j)) return c->status;
-    if (!j->p->totals && !j->left && pni_parallel(c, panels(j->p), 1, do_panels, j)) return c->status;
-    if (j->left) return pni_check_cancel(c) ? c->status : pni_fail(c, PN_CANCELLED, "interrupted");
+    if (!j->p->totals && pni_parallel(c, panels(j->p), 1, do_panels, j)) return c->status;
     add_round(j);
   }
   return PN_OK;
