@@ -248,24 +248,29 @@ static void starts(void) {
     CHECK_INT(r.l.calls, 1);
   }
   r.l = (law){.least = 2.5}; /* one start of twelve is there */
-  double z[4] = {0}, far = 0;
+  double z[4] = {0}, least = 0, most = 0, middle = 3;
   for (int k = 0; k < 20; k++) {
     pn_sampler *s = pn_target_sampler(r.c, r.t, &config, NULL, NULL);
     CHECK_STATUS(r.c, pn_sampler_run(r.c, s, 1), PN_OK); /* of steps too short to move */
     pn_tensor_copy_out(r.c, pn_sampler_draws(r.c, s), z, 4);
     for (int i = 0; i < 2; i++) CHECK(z[2 * i] > 2.499 && z[2 * i] < 3.001 && fabs(z[2 * i + 1]) < 3.001);
-    for (int i = 0; i < 2; i++) far = fmax(far, fabs(z[2 * i + 1]));
+    for (int i = 0; i < 2; i++) {
+      double v = z[2 * i + 1];
+      least = fmin(least, v), most = fmax(most, v), middle = fmin(middle, fabs(v));
+    }
     pn_sampler_free(s);
   }
-  CHECK(far > 2.5);
+  CHECK(least < -2.5 && most > 2.5 && middle < 0.5);
   r.l = (law){.least = -INFINITY};
-  double given[2][2] = {{0.25, -1}, {3, 7}}; /* each chain its own, whatever its strides */
+  double told[2][7], given[2][2] = {{0.25, -1}, {3, 7}}; /* each chain its own, whatever its strides */
   for (int turned = 0; turned < 2; turned++) {
     pn_tensor *start = pn_from_data(r.c, PN_FLOAT64, 2, (int64_t[]){2, 2}, given);
     pn_sampler *s = pn_target_sampler(r.c, r.t, &config, turned ? pn_transpose(r.c, start, 0, 1) : start, NULL);
     CHECK_INT(pn_sampler_gradients(s), 2); /* no step is looked for where one is given */
     CHECK_STATUS(r.c, pn_sampler_run(r.c, s, 1), PN_OK);
     pn_tensor_copy_out(r.c, pn_sampler_draws(r.c, s), z, 4);
+    pn_tensor_copy_out(r.c, pn_sampler_statistics(r.c, s), told[0], 14);
+    for (int i = 0; i < 2; i++) CHECK(told[i][3] == 10 && told[i][4] == 1023); /* as deep as is asked for by default */
     for (int i = 0; i < 4; i++) CHECK(fabs(z[i] - given[turned ? i % 2 : i / 2][turned ? i / 2 : i % 2]) < 1e-4);
     pn_sampler_free(s);
   }
