@@ -65,20 +65,28 @@ typedef struct {
   pni_window w;
   pni_estimate e;
   pni_metric m;
-  double *memory;
+  double *memory, *fence; /* what stands behind the memory stays */
 } rig;
+
+enum { FENCE = 512 };
 
 static void rig_open(rig *r, int n, int kind, int estimator, int warmup) {
   bool scores = estimator == PN_ESTIMATOR_FISHER;
   int64_t metric = pni_metric_room(n, kind), window = pni_window_room(n, kind, scores, warmup);
   *r = (rig){.c = pn_context_new(NULL), .w = {.scores = scores}};
-  r->memory = calloc((size_t)(metric + window + pni_estimate_room(n, kind, estimator, warmup)), sizeof(double));
+  int64_t room = metric + window + pni_estimate_room(n, kind, estimator, warmup);
+  r->memory = calloc((size_t)room + FENCE, sizeof(double));
+  r->fence = r->memory + room;
+  for (int i = 0; i < FENCE; i++) r->fence[i] = 0.25 + i;
   pni_metric_start(&r->m, n, kind, r->memory);
   pni_window_start(&r->w, n, kind, warmup, r->memory + metric);
   pni_estimate_start(&r->e, n, kind, estimator, warmup, r->memory + metric + window);
 }
 
 static void rig_close(rig *r) {
+  int same = 0;
+  for (int i = 0; i < FENCE; i++) same += r->fence[i] == 0.25 + i;
+  CHECK_INT(same, FENCE);
   free(r->memory);
   pn_context_close(r->c);
 }
