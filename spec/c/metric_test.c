@@ -500,6 +500,26 @@ static void diagonals(int kind, int estimator) {
   rig_close(&r);
 }
 
+/* A dense metric of numbers of which one stands still keeps that one's variance, and it alone. */
+static void one_stands_still(void) {
+  enum { N = 4, DRAWS = 11 };
+  static const double before[N] = {1, 2, 3, 7};
+  double x[N], a[N];
+  rig r;
+  rig_open(&r, N, PN_METRIC_DENSE, PN_ESTIMATOR_FISHER, DRAWS);
+  pni_metric_set_diagonal(&r.m, before);
+  for (int k = 0; k < DRAWS; k++) {
+    for (int i = 0; i < N; i++) x[i] = i == 3 ? 5 : (i + 1) * sin(k * k + i), a[i] = i == 3 ? 0 : cos(3 * k + i);
+    pni_window_add(&r.w, x, a);
+  }
+  estimate(&r);
+  for (int i = 0; i < N; i++) {
+    CHECK(i == 3 ? fabs(r.m.inverse[5 * i] - 7) < 1e-6 : fabs(r.m.inverse[5 * i] - before[i]) > 1e-3);
+    CHECK(i == 3 || fabs(r.m.inverse[4 * i + 3]) < 1e-6);
+  }
+  rig_close(&r);
+}
+
 /* Where a number stood still in all draws, or its scores did, Stan's dense metric stays as it was, factor and all, and
  * so does a dense Fisher's that is asked for where nothing moved; a low rank has no directions. */
 static void stays(int kind, int estimator) {
@@ -776,6 +796,7 @@ int main(void) {
     stays(PN_METRIC_DENSE, estimator);
     most_directions(estimator);
   }
+  one_stands_still();
   directions_of_two();
   factors();
   of_a_host();
