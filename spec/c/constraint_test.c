@@ -1,6 +1,7 @@
 /*
-** constraint_test.c: sets of numbers, vectors and matrices by members and by what just misses, one of a batch at a time,
-** in both types, strided and repeated: masks, and what a refusal says; which shapes of values a distribution takes.
+** constraint_test.c: sets of numbers, vectors and matrices by members and by what just misses, one of a batch at a
+** time, in both types, strided and repeated: masks, and what a refusal says; which shapes of values a distribution
+** takes.
 */
 #include "../../src/distribution/distribution.h"
 #include "check.h"
@@ -78,8 +79,8 @@ static const struct {
     {SET(positive_definite), false, {2, 2}, {-1, 0, 0, 1}},
     {SET(positive_definite), false, {2, 2}, {2, 0, 0, INFINITY}},
     {SET(positive_definite), false, {2, 2}, {2, NAN, NAN, 2}},
-    /* correlations 0.9, 0.9 and r have a determinant of 0.162 + 1.62 (r - 1) - (r - 1)^2 - ..., which changes sign at
-     * r = 0.62: of unit variances, and of deviations 2, 3 and 1 / 2 */
+    /* correlations 0.9, 0.9 and r have the determinant (1 - r) (r - 0.62): of unit variances, and of deviations 2, 3
+     * and 1 / 2 */
     {SET(positive_definite), true, {3, 3}, {1, 0.9, 0.63, 0.9, 1, 0.9, 0.63, 0.9, 1}},
     {SET(positive_definite), false, {3, 3}, {1, 0.9, 0.61, 0.9, 1, 0.9, 0.61, 0.9, 1}},
     {SET(positive_definite), true, {3, 3}, {4, 5.4, 0.63, 5.4, 9, 1.35, 0.63, 1.35, 0.25}},
@@ -189,7 +190,8 @@ static void whole_numbers(C *c) {
 
 enum { AXES = 3 };
 
-/* From the last axis on: equal sizes, one of the batch's of size 1, or none of it. Why it is refused, NULL: it is not. */
+/* From the last axis on: equal sizes, one of the batch's of size 1, or none of it. Why it is refused; NULL: it is
+ * not. */
 static const char *refusal(int n, const int64_t *x, int nb, const int64_t *b, int64_t *out) {
   for (int i = 1; i <= (n > nb ? n : nb); i++) {
     int64_t own = i <= n ? x[n - i] : 0, of = i <= nb ? b[nb - i] : 0;

@@ -432,8 +432,8 @@ static void refusals(C *c) {
   }
 }
 
-/* Bounds of latents that all data share, with free bits for groups of the [D] of one divergence: fit - cost, whose value
- * stays the bound. Gradients in kl tell which groups cost. */
+/* Bounds of latents that all data share, with free bits for groups of the [D] of one divergence: fit - cost, whose
+ * value stays the bound. Gradients in kl tell which groups cost. */
 static void free_bits(C *c) {
   enum { D = 6 };
   static const double kl[D] = {0.02, 0.3, 0.9, 0.05, 0.2, 0.7};

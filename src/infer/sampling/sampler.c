@@ -433,8 +433,7 @@ static pn_tensor *gather(pn_context *c, const pn_sampler *s, int64_t rows, int64
   for (int k = 0; t && k < s->set.chains; k++) {
     const double *from;
     memcpy(&from, (const char *)&s->chain[k] + field, sizeof from);
-    if (rows)
-      memcpy((double *)pni_data(t) + k * rows * columns, from, (size_t)(rows * columns) * sizeof *from);
+    if (rows) memcpy((double *)pni_data(t) + k * rows * columns, from, (size_t)(rows * columns) * sizeof *from);
   }
   return t;
 }
