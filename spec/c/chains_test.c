@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include "../../src/infer/sampling/adaptation.h"
+#include "../../src/infer/sampling/autocovariance.h"
 #include "../../src/infer/sampling/sampler.h"
 #include "../../src/math/special.h"
 #include "check.h"
@@ -101,6 +102,13 @@ static void settings(void) {
     CHECK(pn_context_memory(r.c, NULL) == held);
     pn_scope_close(r.c, mark);
   }
+  pn_context *small = pn_context_new(&(pn_context_config){.threads = 1, .memory_limit = 1 << 20});
+  pn_target *t = pn_target_of_function(small, 2, two_normals, &r.l);
+  CHECK(!pn_target_sampler(small, t, &(pn_sampler_config){.draws = INT_MAX - 4000}, NULL, NULL)); /* not too many */
+  CHECK_FAIL(small, PN_NOMEM, "memory");
+  pn_target_free(t);
+  CHECK_INT(pn_context_objects(small), 0);
+  pn_context_close(small);
   CHECK(pn_sampler_iteration(NULL) == 0 && pn_sampler_finished(NULL) == 0 && pn_sampler_warmup(NULL) == 0);
   CHECK(pn_sampler_gradients(NULL) == 0);
   pn_sampler_free(NULL);
@@ -158,9 +166,12 @@ static void counts(void) {
   rig_open(&r, 2);
   size_t mark = pn_scope_open(r.c);
   const pn_sampler_config config = {.chains = 3, .warmup = 25, .draws = 10, .metric = PN_METRIC_DIAGONAL};
-  pn_sampler *s = pn_target_sampler(r.c, r.t, &config, NULL, NULL);
+  pn_rng *rng = pn_rng_new(r.c, 7);
+  uint64_t before = rng->state.position;
+  pn_sampler *s = pn_target_sampler(r.c, r.t, &config, NULL, rng);
   CHECK_INT(pn_sampler_warmup(s), 25);
-  static const int more[] = {0, -5, 1, 23, 1, 1, 4, 4, 1, 5}, now[] = {0, 0, 1, 24, 25, 26, 30, 34, 35, 35};
+  CHECK(rng->state.position == before + 1);
+  static const int more[] = {0, -5, 1, 23, 1, 1, 4, 4, INT_MAX, 5}, now[] = {0, 0, 1, 24, 25, 26, 30, 34, 35, 35};
   for (int k = 0; k < 10; k++) {
     CHECK_STATUS(r.c, pn_sampler_run(r.c, s, more[k]), PN_OK);
     int kept = now[k] > 25 ? now[k] - 25 : 0;
@@ -178,10 +189,12 @@ static void counts(void) {
     for (int i = 0; i < 10; i++) {
       const double *x = z[k][i], *t = row[k][i];
       CHECK_NEAR(t[0], -0.5 * (x[0] * x[0] + x[1] * x[1]), 1e-12);
-      CHECK(t[1] >= 0 && t[1] <= 1 && t[2] == row[k][0][2] && t[2] > 0 && t[4] >= 1 && t[5] == 0 && t[6] > -t[0] - 10);
+      CHECK(t[1] >= 0 && t[1] <= 1 && t[2] == row[k][0][2] && t[2] > 0 && t[4] >= 1 && t[5] == 0);
+      CHECK(i == 0 || t[6] > -row[k][i - 1][0]); /* kinetic energy is added where the last transition ended */
       CHECK(t[4] >= pow(2, t[3]) - 1 && t[4] <= pow(2, t[3] + 1) - 1);
     }
   pn_sampler_free(s);
+  pn_rng_free(rng);
   CHECK(!pn_sampler_draws(r.c, NULL));
   CHECK_FAIL(r.c, PN_STATE, "sampler_draws");
   CHECK(!pn_sampler_statistics(r.c, NULL));
@@ -205,8 +218,10 @@ static void first_step(void) {
     size_t mark = pn_scope_open(r.c);
     const pn_sampler_config config = {.chains = 1, .warmup = warm ? 1 : -1, .draws = 1, .radius = 0.01};
     pn_sampler *s = pn_target_sampler(r.c, r.t, &config, NULL, NULL);
+    int64_t looked = pn_sampler_gradients(s);
     CHECK_STATUS(r.c, pn_sampler_run(r.c, s, 2), PN_OK);
     pn_tensor_copy_out(r.c, pn_sampler_statistics(r.c, s), step[warm], 7);
+    if (!warm) CHECK_NEAR(step[0][2], pow(0.5, (double)looked - 2), 0); /* the start, and halves from 1 on */
     pn_sampler_free(s);
     pn_scope_close(r.c, mark);
     rig_close(&r);
@@ -233,23 +248,29 @@ static void starts(void) {
     CHECK_INT(r.l.calls, 1);
   }
   r.l = (law){.least = 2.5}; /* one start of twelve is there */
-  double z[4] = {0}, far = 0;
+  double z[4] = {0}, least = 0, most = 0, middle = 3;
   for (int k = 0; k < 20; k++) {
     pn_sampler *s = pn_target_sampler(r.c, r.t, &config, NULL, NULL);
     CHECK_STATUS(r.c, pn_sampler_run(r.c, s, 1), PN_OK); /* of steps too short to move */
     pn_tensor_copy_out(r.c, pn_sampler_draws(r.c, s), z, 4);
     for (int i = 0; i < 2; i++) CHECK(z[2 * i] > 2.499 && z[2 * i] < 3.001 && fabs(z[2 * i + 1]) < 3.001);
-    for (int i = 0; i < 2; i++) far = fmax(far, fabs(z[2 * i + 1]));
+    for (int i = 0; i < 2; i++) {
+      double v = z[2 * i + 1];
+      least = fmin(least, v), most = fmax(most, v), middle = fmin(middle, fabs(v));
+    }
     pn_sampler_free(s);
   }
-  CHECK(far > 2.5);
+  CHECK(least < -2.5 && most > 2.5 && middle < 0.5);
   r.l = (law){.least = -INFINITY};
-  double given[2][2] = {{0.25, -1}, {3, 7}}; /* each chain its own, whatever its strides */
+  double told[2][7], given[2][2] = {{0.25, -1}, {3, 7}}; /* each chain its own, whatever its strides */
   for (int turned = 0; turned < 2; turned++) {
     pn_tensor *start = pn_from_data(r.c, PN_FLOAT64, 2, (int64_t[]){2, 2}, given);
     pn_sampler *s = pn_target_sampler(r.c, r.t, &config, turned ? pn_transpose(r.c, start, 0, 1) : start, NULL);
+    CHECK_INT(pn_sampler_gradients(s), 2); /* no step is looked for where one is given */
     CHECK_STATUS(r.c, pn_sampler_run(r.c, s, 1), PN_OK);
     pn_tensor_copy_out(r.c, pn_sampler_draws(r.c, s), z, 4);
+    pn_tensor_copy_out(r.c, pn_sampler_statistics(r.c, s), told[0], 14);
+    for (int i = 0; i < 2; i++) CHECK(told[i][3] == 10 && told[i][4] == 1023); /* as deep as is asked for by default */
     for (int i = 0; i < 4; i++) CHECK(fabs(z[i] - given[turned ? i % 2 : i / 2][turned ? i / 2 : i % 2]) < 1e-4);
     pn_sampler_free(s);
   }
@@ -264,26 +285,126 @@ static void starts(void) {
   rig_close(&r);
 }
 
-/* Chains of a process that has some of them are those of one that has all. */
-static void parts(void) {
-  double all[4 * 5 * 2], some[2 * 5 * 2];
+/* Chains of a process that has some of them are those of one that has all, with their metrics. */
+static void parts(int metric) {
+  double all[4 * 5 * 2], some[2 * 5 * 2], metrics[16], own[8];
+  int64_t each = metric == PN_METRIC_DIAGONAL ? 2 : 4;
   for (int first = -1; first <= 2; first++) {
     pn_context *c = pn_context_new(&(pn_context_config){.seed = 4, .threads = 1});
     size_t mark = pn_scope_open(c);
     pn_plan *plan = density_plan(c, 2, standard_normal, NULL);
-    const pn_sampler_config config = {.chains = first < 0 ? 4 : 2, .warmup = 30, .draws = 5};
+    const pn_sampler_config config = {
+        .chains = first < 0 ? 4 : 2, .warmup = 30, .draws = 5, .metric = metric, .estimator = PN_ESTIMATOR_STAN};
     pn_sampler *s = first < 0 ? pn_sampler_new(c, plan, &config, NULL, NULL)
                               : pni_sampler_new_part(c, plan, &config, first, NULL, NULL);
     CHECK_STATUS(c, pn_sampler_run(c, s, 100), PN_OK);
     CHECK(pn_sampler_finished(s) && !pni_sampler_halted(s));
     pn_tensor_copy_out(c, pn_sampler_draws(c, s), first < 0 ? all : some, first < 0 ? 40 : 20);
+    pn_tensor_copy_out(c, pn_sampler_metric(c, s), first < 0 ? metrics : own, (first < 0 ? 4 : 2) * each);
     if (first >= 0) CHECK(memcmp(some, all + 10 * first, sizeof some) == 0);
+    if (first >= 0) CHECK(memcmp(own, metrics + each * first, (size_t)(2 * each) * sizeof *own) == 0);
     pn_sampler_free(s);
     pn_plan_unref(plan);
     pn_scope_close(c, mark);
     CHECK_INT(pn_context_objects(c), 0);
     pn_context_close(c);
   }
+  for (int k = 1; k < 4; k++) CHECK(metrics[k * each] != metrics[(k - 1) * each]);
+}
+
+/* ---- the windows that are compared ---- */
+
+enum { LOOK = 255, CHAINS = 3, WALKED = 2 };
+
+typedef struct {
+  int count;
+  double z[CHAINS * (LOOK + 200)][WALKED];
+} walk;
+
+/* Flat, so that a transition of one leapfrog always goes where the density was asked last. */
+static pn_status flat(void *data, const double *z, double *log_density, double *gradient) {
+  walk *w = data;
+  memcpy(w->z[w->count++], z, sizeof w->z[0]);
+  *log_density = gradient[0] = gradient[1] = 0;
+  return PN_OK;
+}
+
+/* Of 300 iterations the last windows begin after 90 and, for the background, after 170; they are compared after 255.
+ * Halves are the draws before and those since the background's first. */
+static void compared(void) {
+  static walk w;
+  pn_context *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = 1});
+  size_t mark = pn_scope_open(c);
+  pn_target *t = pn_target_of_function(c, WALKED, flat, &w);
+  const pn_sampler_config config = {.chains = CHAINS,
+                                    .metric = PN_METRIC_DIAGONAL,
+                                    .estimator = PN_ESTIMATOR_STAN,
+                                    .max_steps = 1,
+                                    .step_size = 0.5,
+                                    .target_accept = 0.999};
+  w.count = 0;
+  pn_sampler *s = pn_target_sampler(c, t, &config, NULL, NULL);
+  CHECK_INT(w.count, CHAINS);
+  CHECK_STATUS(c, pn_sampler_run(c, s, LOOK), PN_OK);
+  double got[2 * CHAINS][1 + 2 * WALKED];
+  pn_tensor_copy_out(c, pni_sampler_windows(c, s), got[0], 2 * CHAINS * (1 + 2 * WALKED));
+  for (int k = 0; k < CHAINS; k++) {
+    int end = CHAINS + (w.count - CHAINS) / CHAINS * (k + 1); /* each looks for a step as often */
+    for (int half = 0; half < 2; half++) {
+      int from = end - (half ? 85 : 165), n = half ? 85 : 80;
+      CHECK_NEAR(got[2 * k + half][0], n, 0);
+      for (int i = 0; i < WALKED; i++) {
+        double mean = 0, square = 0;
+        for (int q = from; q < from + n; q++) mean += w.z[q][i] / n;
+        for (int q = from; q < from + n; q++) square += (w.z[q][i] - mean) * (w.z[q][i] - mean);
+        CHECK(fabs(got[2 * k + half][1 + i] - mean) < 1e-9 * sqrt(square));
+        CHECK_NEAR(got[2 * k + half][1 + WALKED + i], square, 1e-8);
+      }
+    }
+  }
+  pn_sampler_free(s);
+  pn_target_free(t);
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
+/* What is done before an iteration about a window of so many draws: a metric of two or more; a step is looked for after
+ * the first metric, or each of Stan's schedule, whose window begins anew. */
+static void searches(int schedule, int draws) {
+  enum { ROOM = 200 };
+  static double room[ROOM];
+  double memory[32] = {0}, before = 3;
+  law l = {.least = -INFINITY};
+  pni_adaptation_plan plan = {
+      .warmup = 60, .most = 60, .estimator = PN_ESTIMATOR_STAN, .schedule = schedule, .target = 0.8};
+  pni_chain h = {.density = {.f = two_normals, .data = &l}, .step = 0.2, .rng = pni_philox_seed(2)};
+  h.c = pn_context_new(&(pn_context_config){.threads = 1});
+  h.at = (pni_point){.z = memory, .gradient = memory + 2};
+  h.here = (pni_point){.z = memory + 4, .p = memory + 6, .gradient = memory + 8};
+  h.work = memory + 10;
+  pni_metric_start(&h.metric, 2, PN_METRIC_DIAGONAL, memory + 20);
+  h.metric.inverse[0] = h.metric.inverse[1] = before;
+  memset(room, 0, sizeof room);
+  pni_adaptation a;
+  if (!check_record(pni_adaptation_room(2, PN_METRIC_DIAGONAL, &plan) <= ROOM)) return;
+  pni_adaptation_start(&a, &h, &plan, room);
+  CHECK_STATUS(h.c, pni_adapt_search(&a, &h), PN_OK);
+  CHECK(h.gradients == 0 && h.step == 0.2 && h.metric.inverse[0] == before);
+  for (int round = 0; round < 2; round++) {
+    bool stan = schedule == PN_SCHEDULE_STAN, looks = stan || round == 0;
+    for (int k = 0; k < draws; k++) pni_window_add(&a.draws, (double[]){sin(k), 2 * cos(3 * k)}, memory + 2);
+    a.full = true, a.count = 4, a.mean_error = a.log_mean_step = 0.5, a.mu = 7;
+    h.gradients = 0, h.step = 1e-3, h.metric.inverse[0] = h.metric.inverse[1] = before;
+    CHECK_STATUS(h.c, pni_adapt_search(&a, &h), PN_OK);
+    CHECK((h.metric.inverse[0] != before) == (draws >= 2) && (h.metric.inverse[1] != before) == (draws >= 2));
+    CHECK((h.gradients > 0) == looks && (h.step > 0.01) == looks && !a.full && !a.search);
+    CHECK(a.count == (looks ? 0 : 4) && a.mean_error == (looks ? 0 : 0.5) && a.log_mean_step == (looks ? 0 : 0.5));
+    CHECK_NEAR(a.mu, looks ? log(10 * h.step) : 7, 1e-15);
+    CHECK_INT(a.draws.fore->count, stan ? 0 : (round + 1) * draws);
+    CHECK_INT(a.estimates, round + 1);
+  }
+  pn_context_close(h.c);
 }
 
 /* ---- the schedule of overlapping windows ---- */
@@ -608,6 +729,27 @@ static void summaries(pn_context *c, int chains, int draws) {
   pn_scope_close(c, mark);
 }
 
+/* Sums of lagged products, few lags term by term, from the first long one on all at once; of other numbers, too. */
+static void lagged_products(pn_context *c, int64_t count, int64_t n) {
+  enum { LONGEST = 150, MANY = 3 };
+  static double x[2][MANY * LONGEST];
+  pni_autocovariance a = {.c = c, .count = count, .n = n};
+  for (int64_t i = 0; i < count * n; i++) x[0][i] = sin(1. * (double)(i * i)), x[1][i] = cos(3. * (double)i) + 0.2;
+  for (int which = 0; which < 4; which++) {
+    const double *v = x[which % 2];
+    pni_autocovariance_of(&a, v);
+    for (int64_t q = 0; q < n; q++) {
+      int64_t lag = which < 2 ? q : n - 1 - q;
+      double sum = 0;
+      for (int64_t s = 0; s < count; s++)
+        for (int64_t i = 0; i + lag < n; i++) sum += v[s * n + i] * v[s * n + i + lag];
+      CHECK(fabs(pni_autocovariance_at(&a, lag) - sum) < 1e-11 * (double)(n * count));
+      CHECK_INT(a.known, which < 2 ? lag >= 64 : n > 64);
+    }
+  }
+  pni_autocovariance_end(&a);
+}
+
 static void refusals(pn_context *c) {
   pn_tensor *wrong[] = {pn_zeros(c, PN_FLOAT32, 3, (int64_t[]){2, 4, 1}), pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){2, 4}),
                         pn_zeros(c, PN_FLOAT64, 3, (int64_t[]){0, 4, 1}),
@@ -629,7 +771,12 @@ int main(void) {
   counts();
   first_step();
   starts();
-  parts();
+  for (int metric = PN_METRIC_DIAGONAL; metric <= PN_METRIC_DENSE; metric++) parts(metric);
+  compared();
+  for (int n = 0; n < 4; n++) {
+    searches(PN_SCHEDULE_OVERLAPPING, n);
+    searches(PN_SCHEDULE_STAN, n);
+  }
   for (size_t k = 0; k < sizeof warmups / sizeof *warmups; k++)
     for (int kind = PN_METRIC_DIAGONAL; kind <= PN_METRIC_DENSE; kind++)
       for (int estimator = PN_ESTIMATOR_FISHER; estimator <= PN_ESTIMATOR_STAN && warmups[k]; estimator++)
@@ -640,6 +787,11 @@ int main(void) {
   pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
   for (int chains = 1; chains <= MOST_CHAINS; chains++)
     for (size_t k = 0; k < sizeof draws / sizeof *draws; k++) summaries(c, chains, draws[k]);
+  static const int64_t lengths[] = {1, 2, 5, 63, 64, 65, 66, 97, 150};
+  size_t held = pn_context_memory(c, NULL);
+  for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++)
+    for (int64_t count = 1; count <= 3; count += 2) lagged_products(c, count, lengths[k]);
+  CHECK(pn_context_memory(c, NULL) == held);
   refusals(c);
   pn_context_close(c);
   CHECK_DONE();

@@ -65,20 +65,28 @@ typedef struct {
   pni_window w;
   pni_estimate e;
   pni_metric m;
-  double *memory;
+  double *memory, *fence; /* what stands behind the memory stays */
 } rig;
+
+enum { FENCE = 512 };
 
 static void rig_open(rig *r, int n, int kind, int estimator, int warmup) {
   bool scores = estimator == PN_ESTIMATOR_FISHER;
   int64_t metric = pni_metric_room(n, kind), window = pni_window_room(n, kind, scores, warmup);
   *r = (rig){.c = pn_context_new(NULL), .w = {.scores = scores}};
-  r->memory = calloc((size_t)(metric + window + pni_estimate_room(n, kind, estimator, warmup)), sizeof(double));
+  int64_t room = metric + window + pni_estimate_room(n, kind, estimator, warmup);
+  r->memory = calloc((size_t)room + FENCE, sizeof(double));
+  r->fence = r->memory + room;
+  for (int i = 0; i < FENCE; i++) r->fence[i] = 0.25 + i;
   pni_metric_start(&r->m, n, kind, r->memory);
   pni_window_start(&r->w, n, kind, warmup, r->memory + metric);
   pni_estimate_start(&r->e, n, kind, estimator, warmup, r->memory + metric + window);
 }
 
 static void rig_close(rig *r) {
+  int same = 0;
+  for (int i = 0; i < FENCE; i++) same += r->fence[i] == 0.25 + i;
+  CHECK_INT(same, FENCE);
   free(r->memory);
   pn_context_close(r->c);
 }
@@ -463,6 +471,225 @@ static void dense_of_stan(int n, int draws) {
   rig_close(&r);
 }
 
+/* Diagonals by their formulas, each clamped to 1e-20 .. 1e20, what was there where a variance is 0. */
+static void diagonals(int kind, int estimator) {
+  enum { N = 4, DRAWS = 11 };
+  const double unit[N] = {2, 1e-14, 1e13, 1}, before[N] = {1, 1, 1, 7};
+  double x[N], a[N], mean[2][N] = {{0}}, square[2][N] = {{0}};
+  rig r;
+  rig_open(&r, N, kind, estimator, DRAWS);
+  pni_metric_set_diagonal(&r.m, before);
+  for (int pass = 0; pass < 2; pass++)
+    for (int k = 0; k < DRAWS; k++) {
+      for (int i = 0; i < N; i++) {
+        x[i] = i == N - 1 ? 5 : unit[i] * sin(k * k + i), a[i] = i == N - 1 ? 0 : cos(3 * k + i) / unit[i];
+        if (pass == 0) mean[0][i] += x[i] / DRAWS, mean[1][i] += a[i] / DRAWS;
+        if (pass == 1) square[0][i] += (x[i] - mean[0][i]) * (x[i] - mean[0][i]);
+        if (pass == 1) square[1][i] += (a[i] - mean[1][i]) * (a[i] - mean[1][i]);
+      }
+      if (pass == 1) pni_window_add(&r.w, x, a);
+    }
+  estimate(&r);
+  for (int i = 0; i < N; i++) {
+    double own = square[0][i] / (DRAWS - 1), v = (DRAWS * own + 5e-3 * own) / (DRAWS + 5);
+    if (estimator == PN_ESTIMATOR_FISHER) v = sqrt(square[0][i] / square[1][i]);
+    CHECK_NEAR(r.m.inverse[i], i == N - 1 ? before[i] : fmin(1e20, fmax(1e-20, v)), 1e-12);
+    if (kind == PN_METRIC_LOW_RANK) CHECK_NEAR(r.m.scale[i] * r.m.scale[i], r.m.inverse[i], 1e-12);
+  }
+  CHECK_INT(r.m.rank, 0); /* a number that stands still shows no direction */
+  rig_close(&r);
+}
+
+/* A dense metric of numbers of which one stands still keeps that one's variance, and it alone. */
+static void one_stands_still(void) {
+  enum { N = 4, DRAWS = 11 };
+  static const double before[N] = {1, 2, 3, 7};
+  double x[N], a[N];
+  rig r;
+  rig_open(&r, N, PN_METRIC_DENSE, PN_ESTIMATOR_FISHER, DRAWS);
+  pni_metric_set_diagonal(&r.m, before);
+  for (int k = 0; k < DRAWS; k++) {
+    for (int i = 0; i < N; i++) x[i] = i == 3 ? 5 : (i + 1) * sin(k * k + i), a[i] = i == 3 ? 0 : cos(3 * k + i);
+    pni_window_add(&r.w, x, a);
+  }
+  estimate(&r);
+  for (int i = 0; i < N; i++) {
+    CHECK(i == 3 ? fabs(r.m.inverse[5 * i] - 7) < 1e-6 : fabs(r.m.inverse[5 * i] - before[i]) > 1e-3);
+    CHECK(i == 3 || fabs(r.m.inverse[4 * i + 3]) < 1e-6);
+  }
+  rig_close(&r);
+}
+
+/* Where a number stood still in all draws, or its scores did, Stan's dense metric stays as it was, factor and all, and
+ * so does a dense Fisher's that is asked for where nothing moved; a low rank has no directions. */
+static void stays(int kind, int estimator) {
+  enum { N = 3 };
+  law g = make_law(N, 0.5, 2, 40);
+  double was[N * N], is[N * N], p[2][N * N] = {{0}}, x[N], a[N];
+  rig r;
+  rig_open(&r, N, kind, estimator, 60);
+  state = 12;
+  add(&r, &g, 60, false);
+  estimate(&r);
+  CHECK(kind == PN_METRIC_DENSE || r.m.rank > 0);
+  for (int round = 0; round < 2; round++) {
+    kind == PN_METRIC_DENSE ? pni_metric_matrix(&r.m, round ? is : was) : (void)0;
+    for (int i = 0; i < N; i++) {
+      for (int j = 0; j < N; j++) p[round][i * N + j] = i == j;
+      if (kind == PN_METRIC_DENSE) pni_metric_colour(&r.m, p[round] + i * N);
+    }
+    if (round) break;
+    pni_window_switch(&r.w);
+    pni_window_switch(&r.w);
+    for (int k = 0; k < 30; k++) {
+      draw(&g, x, a);
+      x[1] = 1;
+      if (estimator == PN_ESTIMATOR_FISHER) a[1] = 0;
+      for (int i = 0; i < N && estimator == PN_ESTIMATOR_FISHER && kind == PN_METRIC_DENSE; i++) x[i] = a[i] = NAN;
+      pni_window_add(&r.w, x, a);
+    }
+    estimate(&r);
+  }
+  CHECK(kind == PN_METRIC_DENSE || r.m.rank == 0);
+  for (int i = 0; i < N * N && kind == PN_METRIC_DENSE; i++) CHECK(was[i] == is[i] && fabs(p[0][i] - p[1][i]) < 1e-12);
+  rig_close(&r);
+}
+
+/* ---- directions of two numbers in closed form ---- */
+
+typedef struct {
+  double xx, xy, yy;
+} two;
+
+static double det(const two *m) { return m->xx * m->yy - m->xy * m->xy; }
+
+/* P # Q of matrices of two rows: with both at a determinant of 1 it is their sum, at a determinant of 1. */
+static two middle(const two *p, const two *q) {
+  double a = sqrt(det(p)), b = sqrt(det(q));
+  two s = {p->xx / a + q->xx / b, p->xy / a + q->xy / b, p->yy / a + q->yy / b};
+  double by = sqrt(a * b) / sqrt(det(&s));
+  return (two){s.xx * by, s.xy * by, s.yy * by};
+}
+
+static void add_to(two *m, const double *v, double share) {
+  m->xx += share * v[0] * v[0], m->xy += share * v[0] * v[1], m->yy += share * v[1] * v[1];
+}
+
+static double along(const two *m, const double *u) {
+  return u[0] * u[0] * m->xx + 2 * u[0] * u[1] * m->xy + u[1] * u[1] * m->yy;
+}
+
+/* Of `draws` draws, of which every third is held out: which of the two directions agree with these. How many there were
+ * to choose of is added to *offered. */
+static int closed_form(int draws, double stretch, int estimator, int *offered) {
+  enum { DRAWS = 60 };
+  const bool scores = estimator == PN_ESTIMATOR_FISHER;
+  double x[DRAWS][2], a[DRAWS][2], mean[2][2] = {{0}}, square[2][2] = {{0}}, kept[2], s[2];
+  law g = make_law(2, 0.5, 3, stretch);
+  int train = 0, held = 0, count = 0;
+  rig r;
+  rig_open(&r, 2, PN_METRIC_LOW_RANK, estimator, draws);
+  for (int k = 0; k < draws; k++) {
+    draw(&g, x[k], a[k]);
+    pni_window_add(&r.w, x[k], a[k]);
+    for (int i = 0; i < 2; i++) mean[0][i] += x[k][i] / draws, mean[1][i] += a[k][i] / draws;
+    *(k % 3 == 2 ? &held : &train) += 1;
+  }
+  estimate(&r);
+  for (int k = 0; k < draws; k++)
+    for (int i = 0; i < 2; i++) {
+      x[k][i] -= mean[0][i], a[k][i] -= mean[1][i];
+      square[0][i] += x[k][i] * x[k][i], square[1][i] += a[k][i] * a[k][i];
+    }
+  for (int i = 0; i < 2; i++)
+    s[i] = sqrt(scores ? sqrt(square[0][i] / square[1][i]) : (draws + 5e-3) / (draws + 5) * square[0][i] / (draws - 1));
+  double ridge = scores ? (train > 3 ? 1e-11 : 1. / train) : (train > 3 ? 1e-3 : 1) * 5 / (train + 5);
+  two A = {ridge, 0, ridge}, B = A, out = {0}, of_scores = {0};
+  for (int k = 0; k < draws; k++) {
+    double y[2] = {x[k][0] / s[0], x[k][1] / s[1]}, z[2] = {a[k][0] * s[0], a[k][1] * s[1]};
+    add_to(k % 3 == 2 ? &out : &A, y, k % 3 == 2 ? 1. / held : 1. / (scores ? train : train + 5));
+    add_to(k % 3 == 2 ? &of_scores : &B, z, k % 3 == 2 ? 1. / held : 1. / train);
+  }
+  two inverse = {B.yy / det(&B), -B.xy / det(&B), B.xx / det(&B)}, G = scores ? middle(&A, &inverse) : A;
+  double half = (G.xx - G.yy) / 2, far = hypot(half, G.xy);
+  double value[2] = {(G.xx + G.yy) / 2 + far, (G.xx + G.yy) / 2 - far};
+  if (fabs(log(value[1])) > fabs(log(value[0]))) half = value[0], value[0] = value[1], value[1] = half;
+  for (int k = 0; k < 2 && train >= 2 && held >= 2; k++) {
+    double l = value[k], u[2] = {G.xy, l - G.xx}, length = hypot(u[0], u[1]);
+    if (!(fabs(log(l)) > log(2))) break;
+    u[0] /= length, u[1] /= length;
+    double ratio = scores ? along(&out, u) / along(&of_scores, u) / l : along(&out, u) * (l - 1) / l / log(l);
+    ++*offered;
+    if ((l > 1 ? log(ratio) : -log(ratio)) <= 1.5 * sqrt((scores ? 4. : 2.) / held)) continue;
+    if (count < r.m.rank)
+      CHECK_NEAR(fabs(r.m.direction[2 * count] * u[0] + r.m.direction[2 * count + 1] * u[1]), 1, 1e-6);
+    kept[count++] = l;
+  }
+  CHECK_INT(r.m.rank, count);
+  for (int k = 0; k < count && k < r.m.rank; k++) CHECK_NEAR(r.m.stretch[k], kept[k], 1e-6);
+  rig_close(&r);
+  return count;
+}
+
+static void directions_of_two(void) {
+  static const double stretch[] = {4, 9, 30, 300, 0.1};
+  for (int estimator = PN_ESTIMATOR_FISHER; estimator <= PN_ESTIMATOR_STAN; estimator++) {
+    int offered = 0, taken = 0;
+    state = 13;
+    for (int draws = 3; draws <= 60; draws++)
+      for (int k = 0; k < 5; k++) taken += closed_form(draws, stretch[k], estimator, &offered);
+    CHECK(taken > 100 && offered - taken > 40);
+  }
+}
+
+/* More directions than there is room for, of pairs of numbers with correlations r: stretches (1 +- r) / sqrt(1 - r^2),
+ * of which the farthest from 1 are kept. */
+static void most_directions(int estimator) {
+  enum { PAIRS = 70, DRAWS = 256, KEPT = 64 };
+  double x[2 * PAIRS], a[2 * PAIRS];
+  rig r;
+  rig_open(&r, 2 * PAIRS, PN_METRIC_LOW_RANK, estimator, DRAWS);
+  state = 14;
+  for (int k = 0; k < DRAWS; k++) {
+    for (int i = 0; i < PAIRS; i++) {
+      double c = 0.9 + 0.099 * i / PAIRS, *y = x + 2 * i;
+      y[0] = normal(), y[1] = c * y[0] + sqrt(1 - c * c) * normal();
+      a[2 * i] = -(y[0] - c * y[1]) / (1 - c * c), a[2 * i + 1] = -(y[1] - c * y[0]) / (1 - c * c);
+    }
+    pni_window_add(&r.w, x, a);
+  }
+  estimate(&r);
+  CHECK(estimator == PN_ESTIMATOR_FISHER ? r.m.rank == KEPT : r.m.rank > 0 && r.m.rank <= KEPT);
+  for (int k = 1; k < r.m.rank; k++) CHECK(fabs(log(r.m.stretch[k])) <= fabs(log(r.m.stretch[k - 1])));
+  for (int k = 0; k < r.m.rank && estimator == PN_ESTIMATOR_FISHER; k++) {
+    double c = 0.9 + 0.099 * (PAIRS - 1 - k / 2) / PAIRS; /* both of a pair are as far from 1 */
+    CHECK(fabs(fabs(log(r.m.stretch[k])) - log((1 + c) / (1 - c)) / 2) < 0.3);
+  }
+  rig_close(&r);
+}
+
+/* Lower factors in place, of whatever stands above; matrices that have none. */
+static void factors(void) {
+  pn_context *c = pn_context_new(NULL);
+  pni_watch watch = {.c = c};
+  static double f[70 * 70], want[70 * 70];
+  for (int n = 1; n <= 70; n += n < 4 ? 1 : 11)
+    for (int bad = -1; bad < 3; bad++) {
+      static const double wrong[] = {-1, NAN, INFINITY};
+      for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) want[i * n + j] = j > i ? 0 : i == j ? 1 + 0.1 * i : sin(i * i + j) / n;
+      for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+          f[i * n + j] = j > i ? 7 : 0;
+          for (int k = 0; k <= j && j <= i; k++) f[i * n + j] += want[i * n + k] * want[j * n + k];
+        }
+      if (bad >= 0) f[n * n - 1] = wrong[bad];
+      CHECK(pni_factorise(&watch, n, f) == (bad < 0));
+      for (int i = 0; i < n * n && bad < 0; i++) CHECK(i % n > i / n || fabs(f[i] - want[i]) < 1e-10);
+    }
+  pn_context_close(c);
+}
+
 /* ---- whole samplers ---- */
 
 static pn_status host(void *data, const double *z, double *log_density, double *gradient) {
@@ -497,9 +724,10 @@ static void of_a_host(void) {
     CHECK(pn_sampler_finished(s) && pn_sampler_warmup(s) % 300 == 0);
     size_t mark = pn_scope_open(c);
     const double *m = pn_tensor_data(pn_sampler_metric(c, s)), *row = pn_tensor_data(pn_sampler_statistics(c, s));
-    for (int i = 0; kind == PN_METRIC_DENSE && i < 36; i++) {
-      double unit = sqrt(covariance(&g, i / 6, i / 6, false) * covariance(&g, i % 6, i % 6, false));
-      CHECK(fabs(m[i] - covariance(&g, i / 6, i % 6, false)) < 1e-4 * unit);
+    for (int k = 0; kind == PN_METRIC_DENSE && k < 2 * 36; k++) {
+      int i = k % 36 / 6, j = k % 6;
+      double unit = sqrt(covariance(&g, i, i, false) * covariance(&g, j, j, false));
+      CHECK(fabs(m[k] - covariance(&g, i, j, false)) < 1e-4 * unit);
     }
     double leapfrogs = 0;
     for (int k = 0; k < 400; k++) leapfrogs += row[7 * k + 4] / 400;
@@ -512,12 +740,12 @@ static void of_a_host(void) {
   }
 }
 
-static int warmup_of(double apart, int asked, int block) {
+static int warmup_of(double apart, int asked, int block, int schedule) {
   pn_context *c = pn_context_new(&(pn_context_config){.seed = 7, .threads = 1});
   size_t mark = pn_scope_open(c);
   pn_target *t = pn_target_of_function(c, 1, hills, NULL);
   double start[2] = {20, apart};
-  const pn_sampler_config config = {.chains = 2, .warmup = asked, .draws = 10};
+  const pn_sampler_config config = {.chains = 2, .warmup = asked, .draws = 10, .schedule = schedule};
   pn_sampler *s =
       pn_target_sampler(c, t, &config, pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){2, 1}, start), NULL);
   while (!pn_sampler_finished(s) && pn_sampler_run(c, s, block) == PN_OK) {
@@ -533,11 +761,12 @@ static int warmup_of(double apart, int asked, int block) {
 }
 
 static void length(void) {
-  CHECK_INT(warmup_of(20, 0, 100000), 300);
-  CHECK_INT(warmup_of(-20, 0, 100000), 1200); /* chains that never agree: four times as long, no more */
-  CHECK_INT(warmup_of(-20, 0, 7), 1200);
-  CHECK_INT(warmup_of(-20, 77, 100000), 77); /* what is asked for */
-  CHECK_INT(warmup_of(-20, -1, 100000), 0);
+  CHECK_INT(warmup_of(20, 0, 100000, 0), 300);
+  CHECK_INT(warmup_of(-20, 0, 100000, 0), 1200); /* chains that never agree: four times as long, no more */
+  CHECK_INT(warmup_of(-20, 0, 7, 0), 1200);
+  CHECK_INT(warmup_of(-20, 77, 100000, 0), 77); /* what is asked for */
+  CHECK_INT(warmup_of(-20, -1, 100000, 0), 0);
+  CHECK_INT(warmup_of(-20, 0, 100000, PN_SCHEDULE_STAN), 1000); /* laid out beforehand */
 }
 
 int main(void) {
@@ -560,6 +789,16 @@ int main(void) {
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     for (int which = 0; which < 2; which++)
       low_rank_by_loops(sizes[k][0], sizes[k][1], which ? PN_ESTIMATOR_STAN : PN_ESTIMATOR_FISHER);
+  for (int estimator = PN_ESTIMATOR_FISHER; estimator <= PN_ESTIMATOR_STAN; estimator++) {
+    diagonals(PN_METRIC_DIAGONAL, estimator);
+    diagonals(PN_METRIC_LOW_RANK, estimator);
+    stays(PN_METRIC_LOW_RANK, estimator);
+    stays(PN_METRIC_DENSE, estimator);
+    most_directions(estimator);
+  }
+  one_stands_still();
+  directions_of_two();
+  factors();
   of_a_host();
   length();
   CHECK_DONE();

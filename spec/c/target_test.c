@@ -216,6 +216,7 @@ static void functions(void) {
   answer = PN_FORMAT;
   CHECK(pn_sampler_run(c, s, 50) == PN_FORMAT);
   CHECK_FAIL(c, PN_FORMAT, "function failed");
+  CHECK_STATUS(c, pn_sampler_run(c, s, 0), PN_OK); /* what has failed is no failure of the next run */
   answer = PN_OK;
   CHECK_STATUS(c, pn_sampler_run(c, s, 200), PN_OK);
   CHECK(pn_sampler_finished(s));
@@ -274,6 +275,67 @@ static void plans(void) {
   pn_context_close(c);
 }
 
+/* What is asked of a target: rows at once, with values of its own or z itself; places of variables; nothing within a
+ * capture; what is no target at all. */
+static void asked(void) {
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
+  size_t mark = pn_scope_open(c);
+  static const pn_variable v[] = {{.name = "a", .ndim = 2, .shape = {2, 1}}, {.name = "b"}, {.name = "c", .ndim = 1}};
+  pn_variable list[3];
+  memcpy(list, v, sizeof v);
+  list[2].shape[0] = 1;
+  pn_plan *density = density_plan(c, 4, standard_normal, NULL), *values = twice(c, 4, 4, PN_FLOAT64);
+  pn_target *t = pn_target_new(c, density, values, 3, list), *plain = pn_target_new(c, density, NULL, 0, NULL);
+  static const int64_t first[] = {0, 2, 3}, size[] = {2, 1, 1};
+  for (int i = 0; i < 3; i++)
+    CHECK(pn_target_variable(t, i)->first == first[i] && pn_target_variable(t, i)->size == size[i]);
+  CHECK(pn_target_num_variables(t) == 3 && pn_target_num_variables(plain) == 1 && pn_target_size(t) == 4);
+  double z[12], got[13], lp, gradient[4];
+  for (int rows = 0; rows <= 3; rows++)
+    for (int own = 0; own < 2; own++) {
+      for (int i = 0; i < 12; i++) z[i] = sin(i + 1), got[i] = 7;
+      CHECK_STATUS(c, pn_target_constrain(c, own ? t : plain, rows, z, got), PN_OK);
+      for (int i = 0; i < 12; i++) CHECK_NEAR(got[i], i < 4 * rows ? (own ? 2 : 1) * z[i] : 7, 0);
+    }
+  pn_tensor *at = pn_zeros(c, PN_FLOAT64, 1, (const int64_t[]){4}), *inside;
+  pn_sampler *s = pn_target_sampler(c, t, &(pn_sampler_config){.draws = 1, .warmup = -1}, NULL, NULL);
+  for (int k = 0; k < 4; k++) {
+    CHECK_STATUS(c, pn_capture_begin(c, 1, &at, &inside), PN_OK);
+    if (k == 0) pn_target_evaluate(c, t, z, &lp, gradient);
+    if (k == 1) pn_target_constrain(c, t, 1, z, got);
+    if (k == 2) CHECK(!pn_target_sampler(c, t, NULL, NULL, NULL));
+    if (k == 3) pn_sampler_run(c, s, 1);
+    CHECK_FAIL(c, PN_STATE, k < 2 ? "a target" : "a sampler");
+    pn_capture_end(c, 0, NULL);
+    pn_context_clear_error(c);
+  }
+  pn_sampler_free(s);
+  pn_target_free(t);
+  pn_target_free(plain);
+  CHECK(pn_target_size(NULL) == 0 && pn_target_num_values(NULL) == 0 && pn_target_num_variables(NULL) == 0);
+  CHECK(!pn_target_variable(NULL, 0));
+  list[1].name = NULL;
+  CHECK(!pn_target_new(c, density, values, 3, list));
+  CHECK_FAIL(c, PN_STATE, "target: variables: v[i].name must not be NULL");
+  list[1] = v[1];
+  list[0].shape[1] = -1;
+  CHECK(!pn_target_new(c, density, values, 3, list) && pn_context_status(c) != PN_OK);
+  pn_context_clear_error(c);
+  CHECK(!pn_target_new(c, density, values, -1, list) && pn_context_status(c) != PN_OK);
+  pn_context_clear_error(c);
+  for (int more = 0; more < 2; more++) {
+    pn_target *large = pn_target_of_function(c, (int64_t)INT32_MAX + more, moody, NULL);
+    CHECK((large != NULL) == !more && (!large || pn_target_num_values(large) == INT32_MAX));
+    if (more) CHECK_FAIL(c, PN_DOMAIN, "target: needs a function of 1 to 2147483647 numbers, got 2147483648");
+    pn_target_free(large);
+  }
+  pn_plan_unref(values);
+  pn_plan_unref(density);
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
 /* Names of the target's own, and its copy's, in memory whose blocks have fences. */
 static void names(void) {
   poisoned_memory *m = calloc(1, sizeof *m);
@@ -306,5 +368,6 @@ int main(void) {
   refusals();
   functions();
   plans();
+  asked();
   CHECK_DONE();
 }

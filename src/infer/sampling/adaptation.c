@@ -113,7 +113,7 @@ static void add_draw(pni_adaptation *a, const pni_chain *h, const pni_transition
 }
 
 static void stan_windows(pni_adaptation *a, const pni_chain *h, int i, const pni_transition *t) {
-  if (i < a->first || i >= a->plan.warmup - a->last || a->plan.warmup < 20) return;
+  if (i < a->first || i >= a->plan.warmup - a->last) return;
   add_draw(a, h, t);
   if (i + 1 != a->window_end) return;
   next_window(a);

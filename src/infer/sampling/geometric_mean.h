@@ -7,8 +7,8 @@
 
 #include "../../base/clock.h"
 
-/* Lower Cholesky factor of the n x n matrix at f, in place; what is above the diagonal stays. False if it has none, or
- * the watch says that the rest is to be left. */
+/* Lower Cholesky factor of the n x n matrix at f, in place; what is above the diagonal has no meaning. False if it has
+ * none, or the watch says that the rest is to be left. */
 bool pni_factorise(pni_watch *w, int64_t n, double *f);
 /* Numbers that `work` of pni_geometric_mean holds. */
 int64_t pni_geometric_mean_room(int64_t n);

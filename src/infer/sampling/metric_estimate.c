@@ -307,7 +307,7 @@ static void low_rank(pni_estimate *e, pni_watch *watch, const pni_window *w, pni
   int64_t count = 0;
   bool spread = true;
   for (int64_t i = 0; i < q.n; i++) spread &= w->fore->square_x[i] > 0 && (!q.scores || w->fore->square_a[i] > 0);
-  if (spread && q.train >= 2 && q.held >= 2 && products(&q, e, watch) && estimate_inside(&q, watch) &&
+  if (spread && q.held >= 2 && products(&q, e, watch) && estimate_inside(&q, watch) &&
       eigen(e, q.order, q.a, q.value, q.b))
     count = candidates(&q, watch, m->most);
   if (!watch->left) accept(&q, watch, count, m);

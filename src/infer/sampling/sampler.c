@@ -226,7 +226,7 @@ pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_
 
 pn_sampler *pni_sampler_new_part(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, int first,
                                  pn_tensor *start, pn_rng *rng) {
-  return of_plan(c, plan, config, first > 0 ? first : 0, start, rng);
+  return of_plan(c, plan, config, first, start, rng);
 }
 
 void pn_sampler_free(pn_sampler *s) {
@@ -433,8 +433,7 @@ static pn_tensor *gather(pn_context *c, const pn_sampler *s, int64_t rows, int64
   for (int k = 0; t && k < s->set.chains; k++) {
     const double *from;
     memcpy(&from, (const char *)&s->chain[k] + field, sizeof from);
-    if (rows && columns)
-      memcpy((double *)pni_data(t) + k * rows * columns, from, (size_t)(rows * columns) * sizeof *from);
+    if (rows) memcpy((double *)pni_data(t) + k * rows * columns, from, (size_t)(rows * columns) * sizeof *from);
   }
   return t;
 }

@@ -274,7 +274,7 @@ enum { FINISHED = 100000 }; /* weights that a thread finishes at a time, at leas
 static void finish_some(void *data, int64_t begin, int64_t end) {
   const finishing *f = data;
   const pni_site_problem *p = f->p;
-  size_t row = (size_t)p->layer[0].in * (f->dtype == PN_FLOAT64 ? 8 : 4);
+  size_t row = (size_t)p->layer[0].in * pn_dtype_size((pn_dtype)f->dtype);
   for (int64_t k = begin; k < end; k++) {
     const double *own = f->s->each + 2 * k * p->weights;
     const char *x = (const char *)p->x + (size_t)k * row;
@@ -287,7 +287,7 @@ static void finish_some(void *data, int64_t begin, int64_t end) {
 /* Data first .. first + n - 1 of the problem. */
 static pn_status some(C *c, const pni_site_problem *all, int dtype, size_t budget, int64_t first, int64_t n,
                       double *sums, const pn_sites *out) {
-  size_t real = dtype == PN_FLOAT64 ? 8 : 4;
+  size_t real = pn_dtype_size((pn_dtype)dtype);
   pni_site_problem p = *all;
   bool labels = likelihoods[p.likelihood].labels;
   int64_t width = labels ? 1 : p.layer[p.num_layers - 1].out;

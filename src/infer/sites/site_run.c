@@ -4,7 +4,6 @@
 ** computed them and however many at a time. So neither threads nor memory nor the data beside it change a bit of a
 ** datum's site.
 */
-#include <stdatomic.h>
 #include <string.h>
 #include "site_run.h"
 
@@ -15,12 +14,12 @@ typedef struct {
   pni_site_problem *p;
   const pni_site_kernels *kernels;
   const pni_site_sums *sums;
+  size_t real;             /* bytes of a number */
   int64_t groups, in_unit; /* of all draws, and of a unit */
   int64_t rooms, apart;    /* apart: bytes from one to the next */
   int64_t first;           /* unit, or group, of this round's first room */
   int64_t count;           /* rooms of this round */
   char *room;
-  atomic_bool left; /* a shard was left half-way */
 } run;
 
 /* Takes `bytes` out of *at, or only counts them. */
@@ -60,15 +59,11 @@ static size_t divide(const pni_site_problem *p, size_t real, char *at, pni_site_
   return total;
 }
 
-static size_t real_size(int dtype) { return dtype == PN_FLOAT64 ? 8 : 4; }
-
-static pni_site_room room_at(const run *j, size_t real, int64_t k) {
+static pni_site_room room_at(const run *j, int64_t k) {
   pni_site_room r = {0};
-  divide(j->p, real, j->room + k * j->apart, &r);
+  divide(j->p, j->real, j->room + k * j->apart, &r);
   return r;
 }
-
-static size_t real_of(const run *j) { return j->kernels == pni_site_kernels_f64() ? 8 : 4; }
 
 /* All data with the draws of a group; false if somebody wants to stop. */
 static bool pass_data(run *j, const pni_site_room *r, int64_t group) {
@@ -76,10 +71,7 @@ static bool pass_data(run *j, const pni_site_room *r, int64_t group) {
   j->kernels->draw(p, r, group);
   for (int64_t first = 0; first < p->num_data; first += p->tile) {
     int64_t n = p->num_data - first < p->tile ? p->num_data - first : p->tile;
-    if (pni_is_over(j->c)) {
-      atomic_store(&j->left, true);
-      return false;
-    }
+    if (pni_leaves(j->c)) return false;
     j->kernels->pass(p, r, group, first, n, p->totals ? 0 : first);
   }
   return true;
@@ -88,13 +80,13 @@ static bool pass_data(run *j, const pni_site_room *r, int64_t group) {
 static void do_units(void *data, int64_t begin, int64_t end) {
   run *j = data;
   for (int64_t k = begin; k < end; k++) {
-    pni_site_room r = room_at(j, real_of(j), k);
+    pni_site_room r = room_at(j, k);
     int64_t from = (j->first + k) * j->in_unit, to = from + j->in_unit < j->groups ? from + j->in_unit : j->groups;
     memset(r.value, 0, (size_t)j->p->num_data * sizeof(double));
     memset(r.site, 0, (size_t)j->p->num_data * sizeof(double));
-    memset(r.g, 0, (size_t)j->p->weights * PNI_SITE_LANES * real_of(j));
-    memset(r.sum, 0, (size_t)j->p->weights * PNI_SITE_LANES * real_of(j));
-    memset(r.product, 0, (size_t)j->p->weights * PNI_SITE_LANES * real_of(j));
+    memset(r.g, 0, (size_t)j->p->weights * PNI_SITE_LANES * j->real);
+    memset(r.sum, 0, (size_t)j->p->weights * PNI_SITE_LANES * j->real);
+    memset(r.product, 0, (size_t)j->p->weights * PNI_SITE_LANES * j->real);
     for (int64_t group = from; group < to; group++) {
       if (!pass_data(j, &r, group)) return;
       j->kernels->close(j->p, &r);
@@ -106,7 +98,7 @@ static void do_units(void *data, int64_t begin, int64_t end) {
 static void do_groups(void *data, int64_t begin, int64_t end) {
   run *j = data;
   for (int64_t k = begin; k < end; k++) {
-    pni_site_room r = room_at(j, real_of(j), k);
+    pni_site_room r = room_at(j, k);
     memset(r.value, 0, (size_t)j->p->num_data * sizeof(double));
     if (!pass_data(j, &r, j->first + k)) return;
   }
@@ -114,7 +106,7 @@ static void do_groups(void *data, int64_t begin, int64_t end) {
 
 /* The panel number `panel` among those of all layers: its layer and first column. */
 static int find_panel(const pni_site_problem *p, int64_t panel, int64_t *column) {
-  for (int l = 0; l < p->num_layers; l++) {
+  for (int l = 0;; l++) {
     int64_t out = p->layer[l].out, whole = out / PNI_SITE_PANEL, here = whole + out % PNI_SITE_PANEL;
     if (panel < here) {
       *column = panel < whole ? panel * PNI_SITE_PANEL : whole * PNI_SITE_PANEL + (panel - whole);
@@ -122,7 +114,6 @@ static int find_panel(const pni_site_problem *p, int64_t panel, int64_t *column)
     }
     panel -= here;
   }
-  return -1;
 }
 
 static int64_t panels(const pni_site_problem *p) {
@@ -133,13 +124,10 @@ static int64_t panels(const pni_site_problem *p) {
 
 static void do_panels(void *data, int64_t begin, int64_t end) {
   run *j = data;
-  pni_site_room r = room_at(j, real_of(j), 0);
-  int64_t apart = j->apart / (int64_t)real_of(j), column = 0;
+  pni_site_room r = room_at(j, 0);
+  int64_t apart = j->apart / (int64_t)j->real, column;
   for (int64_t k = begin; k < end; k++) {
-    if (pni_is_over(j->c)) {
-      atomic_store(&j->left, true);
-      return;
-    }
+    if (pni_leaves(j->c)) return;
     int l = find_panel(j->p, k, &column);
     j->kernels->collect(j->p, &r, j->count, apart, j->p->num_data, l, column, j->sums->each);
   }
@@ -153,7 +141,7 @@ static void add(double *to, const double *x, int64_t n) {
 static void add_round(const run *j) {
   const pni_site_problem *p = j->p;
   for (int64_t k = 0; k < j->count; k++) {
-    pni_site_room r = room_at(j, real_of(j), k);
+    pni_site_room r = room_at(j, k);
     add(j->sums->value, r.value, p->num_data);
     if (!p->totals) continue;
     add(j->sums->site, r.site, p->num_data);
@@ -169,8 +157,7 @@ static pn_status rounds(run *j) {
   for (j->first = 0; j->first < pieces; j->first += j->rooms) {
     j->count = pieces - j->first < j->rooms ? pieces - j->first : j->rooms;
     if (pni_parallel(c, j->count, 1, j->p->totals ? do_units : do_groups, j)) return c->status;
-    if (!j->p->totals && !j->left && pni_parallel(c, panels(j->p), 1, do_panels, j)) return c->status;
-    if (j->left) return pni_check_cancel(c) ? c->status : pni_fail(c, PN_CANCELLED, "interrupted");
+    if (!j->p->totals && pni_parallel(c, panels(j->p), 1, do_panels, j)) return c->status;
     add_round(j);
   }
   return PN_OK;
@@ -182,18 +169,18 @@ static int64_t within(int64_t x, int64_t low, int64_t high) { return x < low ? l
 static int64_t collected(const pni_site_problem *p) { return within((1 << 15) / (p->weights + 1), 4, 16); }
 
 size_t pni_site_held(const pni_site_problem *p, int dtype) {
-  return (size_t)(collected(p) * p->nodes * 2 * PNI_SITE_LANES) * real_size(dtype);
+  return (size_t)(collected(p) * p->nodes * 2 * PNI_SITE_LANES) * pn_dtype_size((pn_dtype)dtype);
 }
 
 pn_status pni_site_run(pn_context *c, pni_site_problem *p, int dtype, size_t budget, const pni_site_sums *sums) {
-  size_t real = real_size(dtype);
-  run j = {.c = c, .p = p, .sums = sums, .groups = (p->draws + PNI_SITE_LANES - 1) / PNI_SITE_LANES};
-  pni_site_room none = {0};
+  run j = {.c = c, .p = p, .sums = sums, .real = pn_dtype_size((pn_dtype)dtype)};
+  pni_site_room none;
+  j.groups = (p->draws + PNI_SITE_LANES - 1) / PNI_SITE_LANES;
   j.kernels = dtype == PN_FLOAT64 ? pni_site_kernels_f64() : pni_site_kernels_f32();
-  p->tile = within(TILE_BYTES / (2 * p->nodes * PNI_SITE_LANES * (int64_t)real), PNI_SITE_PANEL, p->num_data);
+  p->tile = within(TILE_BYTES / (2 * p->nodes * PNI_SITE_LANES * (int64_t)j.real), PNI_SITE_PANEL, p->num_data);
   p->hold = p->totals ? p->tile : p->num_data;
   j.in_unit = within((1 << 16) / (p->weights + 1), 1, 32);
-  j.apart = (int64_t)divide(p, real, NULL, &none);
+  j.apart = (int64_t)divide(p, j.real, NULL, &none);
   j.rooms = p->totals ? within((int64_t)(budget / (size_t)j.apart), 1, UNITS) : collected(p);
   if (p->totals) j.rooms = within((j.groups + j.in_unit - 1) / j.in_unit, 1, j.rooms);
   if (!(j.room = pni_alloc_array(c, j.rooms, (size_t)j.apart))) return c->status;
