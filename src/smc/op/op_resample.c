@@ -18,7 +18,7 @@ static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0];
   int64_t n = x->ndim > 0 ? pni_weighed_particles(x) : 0;
   bool fits = n > 0 && x->shape[0] == 2 * n + PNI_WEIGHED_ROWS && (call->nin < 2 || alike(x, call->in[1]));
-  if (!fits || !pni_is_float(x) || !pni_resampler_at((int)call->attr->i[SCHEME])) {
+  if (!fits || !pni_resampler_at((int)call->attr->i[SCHEME])) {
     char got[PNI_SHAPE_TEXT];
     return pni_fail(c, PN_SHAPE, "resample: weights must be [2 N + %d, B...], got %s", PNI_WEIGHED_ROWS,
                     pni_shape_text(x->ndim, x->shape, got));
