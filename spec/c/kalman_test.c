@@ -428,6 +428,63 @@ static void layouts(C *c) {
   pn_scope_close(c, mark);
 }
 
+/* Each operand with some of three axes of the batch, as they stand or turned, against all of them with all axes:
+ * values and gradients. */
+static void axes(C *c, int form) {
+  static const int64_t batch[] = {2, 3, 5};
+  size_t mark = pn_scope_open(c);
+  filter own, all;
+  T **few = &own.mean, **full = &all.mean, *want[9] = {0}, *got[9] = {0};
+  pn_kalman u[2] = {{0}, {0}};
+  for (int k = 0; k < 9; k++) {
+    const int64_t rows[] = {3, 3, 3, 3, 3, 2, 2, 2, 2}, cols[] = {0, 3, 3, 0, 3, 0, 3, 0, 2};
+    int has = form == 8 ? 7 : (k * 3 + form) % 8, own_axes = cols[k] ? 2 : 1;
+    int64_t shape[5] = {0, 0, 0, rows[k], cols[k]}, wide[5] = {2, 3, 5, rows[k], cols[k]};
+    for (int i = 0; i < 3; i++) shape[i] = has >> i & 1 ? batch[i] : 1;
+    T *x = pn_randn(c, NULL, PN_FLOAT64, 3 + own_axes, shape);
+    if (k == 1 || k == 4 || k == 8)
+      x = pn_add(c, pn_mul(c, pn_matmul(c, x, mt(c, x)), pn_scalar(c, PN_FLOAT64, 0.3)),
+                 pn_eye(c, PN_FLOAT64, rows[k], rows[k]));
+    x = pn_contiguous(c, pn_transpose(c, x, k % 2, 2));
+    few[k] = pn_param(c, pn_transpose(c, x, k % 2, 2));
+    full[k] = pn_contiguous(c, pn_broadcast_to(c, few[k], 3 + own_axes, wide));
+  }
+  for (int way = 0; way < 2; way++) {
+    filter *f = way ? &all : &own;
+    CHECK_STATUS(c, pn_kalman_step(c, f->mean, f->cov, f->a, f->b, f->q, f->y, f->c, f->d, f->r, NULL, &u[way]), PN_OK);
+    T *sum = pn_add(c, pn_sum(c, pn_sin(c, u[way].mean), PN_ALL, 0), pn_sum(c, pn_sin(c, u[way].cov), PN_ALL, 0));
+    sum = pn_add(c, sum, pn_sum(c, pn_sin(c, u[way].log_prob), PN_ALL, 0));
+    CHECK_STATUS(c, pn_grad(c, sum, 9, few, 0, way ? want : got), PN_OK);
+  }
+  CHECK_SAME(c, u[0].mean, u[1].mean, 0);
+  CHECK_SAME(c, u[0].cov, u[1].cov, 0);
+  CHECK_SAME(c, u[0].log_prob, u[1].log_prob, 0);
+  for (int k = 0; k < 9; k++) CHECK_SAME(c, got[k], want[k], 1e-11);
+  pn_scope_close(c, mark);
+}
+
+/* Filters that go side by side, and how many shares of a piece of scratch there are. */
+static void choices(void) {
+  static const int orders[][2] = {{32, 32}, {33, 1}, {1, 33}, {1, 1}, {33, 33}};
+  for (int k = 0; k < 5; k++)
+    for (int level = 0; level < 3; level++) {
+      bool alone = orders[k][0] > 32 || orders[k][1] > 32;
+      int wide = 7, narrow = 7, most = 0;
+      pni_kalman_f64(level, &most);
+      pni_kalman_group f64 = pni_kalman_choose(8, level, orders[k][0], orders[k][1], &narrow);
+      pni_kalman_group f32 = pni_kalman_choose(4, level, orders[k][0], orders[k][1], &wide);
+      CHECK((f64 == pni_kalman_alone_f64) == alone && (f32 == pni_kalman_alone_f32) == alone);
+      CHECK_INT(narrow, alone ? 1 : most);
+      CHECK_INT(wide, alone ? 1 : 2 * most);
+    }
+  CHECK_INT(pni_kalman_shards(1), 32);
+  CHECK_INT(pni_kalman_shards(1 << 23), 32);
+  CHECK_INT(pni_kalman_shards((1 << 23) + (1 << 19)), 30);
+  CHECK_INT(pni_kalman_shards(1 << 27), 2);
+  CHECK_INT(pni_kalman_shards((1 << 27) + 1), 1);
+  CHECK_INT(pni_kalman_shards((int64_t)1 << 29), 1);
+}
+
 /* Every instruction set gives the same bits, of gradients too. */
 static void levels_of(C *c, pn_dtype dtype, int shared, int64_t n, int64_t p) {
   enum { KINDS = 8 };
@@ -751,6 +808,8 @@ int main(void) {
   evidence(c);
   partly_observed(c);
   layouts(c);
+  for (int form = 0; form < 9; form++) axes(c, form);
+  choices();
   levels(c, PN_FLOAT64);
   levels(c, PN_FLOAT32);
   semidefinite(c);
