@@ -182,6 +182,11 @@ static void restored(C *c, pn_dtype dtype, const char *gradient, double threshol
   T *from = NULL, *to = NULL, *told[8], *now;
   uint64_t at[2];
   CHECK(!pn_smc_get(c, a, "weighed") && pn_context_status(c) == PN_OK);
+  static const double fresh[] = {-1.791759469228055, 1 / 6.0, 0, 0, N, 1 / 6.0};
+  for (int k = 0; k < 6; k++) {
+    T *t = pn_smc_get(c, a, NAMES[k]);
+    for (int i = 0; i < (k < 2 ? N * F : F); i++) CHECK_NEAR(((const double *)pn_tensor_data(t))[i], fresh[k], 1e-15);
+  }
   CHECK_STATUS(c, pn_smc_restore(c, a, NULL), PN_OK);
   for (int t = 0; t < 2; t++) {
     pn_smc_resample(c, a, &from);
@@ -197,6 +202,9 @@ static void restored(C *c, pn_dtype dtype, const char *gradient, double threshol
   pn_rng_set_state(rng, at);
   CHECK_STATUS(c, pn_smc_resample(c, b, &to), PN_OK);
   CHECK(same(c, from, to) && from);
+  pni_resampling_rule rule = {pni_resampler_find("systematic"), threshold, false};
+  pn_rng_set_state(rng, at);
+  if (gradient != GRADIENTS[3]) CHECK(same(c, from, pni_resample(c, &rule, rng, now, NULL)));
   for (int k = 0; k < 8; k++)
     if (k != 2) CHECK(same(c, pn_smc_get(c, a, NAMES[k]), pn_smc_get(c, b, NAMES[k])));
   CHECK_STATUS(c, pn_smc_restore(c, a, now), PN_OK); /* as before the resampling */
@@ -230,6 +238,7 @@ static void positions(C *c) {
                               .nbatch = 2,
                               .batch = {2, 2}};
       pn_smc *s = pn_smc_new(c, &config, rng);
+      int64_t held = pn_context_objects(c);
       uint64_t was[2], now[2], each = k ? F * pni_resampler_at(i)->positions(N) : 0;
       T *a = NULL;
       for (int t = 0; t < 4; t++) { /* before the first weights; then drawn or passed by; a second time; drawn */
@@ -242,9 +251,10 @@ static void positions(C *c) {
         if (t != 1) CHECK(pn_smc_weigh(c, s, increments(c, PN_FLOAT64)) != NULL);
         if (t == 2) CHECK(pn_smc_weigh(c, s, increments(c, PN_FLOAT64)) != NULL);
       }
+      pn_scope_close(c, mark);
+      CHECK_INT(pn_context_objects(c), held + 2); /* its weights and its evidence */
       pn_smc_free(s);
       pn_rng_free(rng);
-      pn_scope_close(c, mark);
     }
 }
 
@@ -356,6 +366,47 @@ static void refusals(C *c) {
   pn_scope_close(c, mark);
 }
 
+/* A capture takes no machine from outside, and gives ancestors whoever is due, unless the weights are the same in all
+ * replays or nobody ever is due. */
+static void captured(void) {
+  enum { OUTSIDE = 4, CONSTANT = OUTSIDE, NEVER, RARELY, ALWAYS, ASSIGNED, WAYS };
+  C *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  pn_smc_config config = {.num_particles = N, .threshold = 1, .nbatch = 2, .batch = {2, 2}, .trace = 1, .history = 1};
+  config.conditional = 1, config.resampling = "multinomial";
+  pn_smc *outside = pn_smc_new(c, &config, NULL);
+  T *x = increments(c, PN_FLOAT64), *inside, *a = NULL;
+  static const char *const texts[] = {"a step machine from outside", "make the machine inside, and restore it from an",
+                                      "a trace", "keeping states"};
+  for (int k = 0; k < WAYS; k++) {
+    CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &inside), PN_OK);
+    if (k == 0) CHECK(!pn_smc_weigh(c, outside, inside));
+    if (k == 1) CHECK(pn_smc_resample(c, outside, &a) == PN_STATE);
+    if (k == 2) CHECK(!pn_smc_trace(c, outside));
+    if (k == 3) CHECK(pn_smc_keep(c, outside, 1, &x) == PN_STATE);
+    if (k < OUTSIDE) CHECK_FAIL(c, PN_STATE, texts[k]);
+    config.threshold = k == NEVER ? 0 : k >= ALWAYS ? 1 : 1e-9;
+    pn_smc *s = k < OUTSIDE ? NULL : pn_smc_new(c, &config, NULL);
+    if (k == ASSIGNED) { /* what is known now is looked at now */
+      CHECK(pn_smc_assign(c, s, pn_full(c, PN_INT64, 2, SHAPE + 1, N)) == PN_DOMAIN);
+      CHECK_FAIL(c, PN_DOMAIN, "assign: ancestors must lie in 0 to 5, got 6");
+    } else if (s) {
+      CHECK(pn_smc_weigh(c, s, k == CONSTANT ? increments(c, PN_FLOAT64) : inside) && pn_smc_steps(s) == 1);
+      CHECK_STATUS(c, pn_smc_resample(c, s, &a), PN_OK);
+      CHECK((a != NULL) == (k == RARELY || k == ALWAYS));
+    }
+    T *out = s && k != ASSIGNED ? pn_smc_get(c, s, "log_weights") : inside;
+    pn_smc_free(s);
+    pn_plan_unref(pn_capture_end(c, 1, &out));
+    if (k >= OUTSIDE && k != ASSIGNED) CHECK_STATUS(c, pn_context_status(c), PN_OK);
+    pn_context_clear_error(c);
+  }
+  pn_smc_free(outside);
+  pn_scope_close(c, mark);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
 static long blocks;
 
 static void *counting(void *data, void *block, size_t old_size, size_t new_size) {
@@ -385,5 +436,6 @@ int main(void) {
   pn_context_close(c);
   CHECK_INT(poisoned_end(&memory), 0);
   CHECK_INT(blocks, 0);
+  captured();
   CHECK_DONE();
 }
