@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "../../src/autodiff/op/op.h"
 #include "../../src/smc/kalman/kalman.h"
+#include "../../src/smc/kalman/kalman_op.h"
 #include "../golden/linalg/kalman_golden.h"
 #include "alloc_sweep.h"
 #include "gradient.h"
@@ -769,6 +770,54 @@ static void failures(C *c) {
   pn_scope_close(c, mark);
 }
 
+/* A batch of the most axes and of one more; orders of none; what an adjoint is given. */
+static void sizes(C *c) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, 0, 1, 3, 2);
+  T *mean, *cov, **part = &f.mean, *none = pn_zeros(c, PN_FLOAT64, SHAPE(0, 0)),
+                 *no = pn_zeros(c, PN_FLOAT64, SHAPE(0));
+  for (int axes = 5; axes <= 6; axes++)
+    for (int k = 0; k < 9; k++) { /* one operand has them */
+      filter g = f;
+      pn_kalman u;
+      int64_t shape[8] = {1, 1, 1, 1, 1, 1};
+      T **own = &g.mean + k, *x = part[k];
+      if (x->ndim + axes > PN_MAX_DIMS) continue;
+      for (int i = 0; i < x->ndim; i++) shape[axes + i] = x->shape[i];
+      *own = pn_reshape(c, x, x->ndim + axes, shape);
+      for (int kind = 0; kind < 3; kind++) {
+        static const char *const names[] = {"kalman_predict", "kalman_update", "kalman_step"};
+        char text[80];
+        if ((kind == 0 && k > 4) || (kind == 1 && k > 1 && k < 5)) continue;
+        pn_status s = kind == 0   ? pn_kalman_predict(c, g.mean, g.cov, g.a, g.b, g.q, &mean, &cov)
+                      : kind == 1 ? update(c, &g, NULL, &u)
+                                  : pn_kalman_step(c, g.mean, g.cov, g.a, g.b, g.q, g.y, g.c, g.d, g.r, NULL, &u);
+        snprintf(text, sizeof text, "%s: a batch must have at most 5 axes, got 6", names[kind]);
+        if (axes == 5)
+          CHECK_STATUS(c, s, PN_OK);
+        else
+          CHECK_FAIL(c, PN_SHAPE, text);
+      }
+    }
+  CHECK(pn_kalman_predict(c, no, none, none, no, none, &mean, &cov) == PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "kalman_predict: order of the state must be from 1 to 4096, got 0");
+  f.c = pn_zeros(c, PN_FLOAT64, SHAPE(0, 3));
+  pn_kalman u;
+  CHECK(pn_kalman_update(c, f.mean, f.cov, no, f.c, no, none, NULL, 1, &u) == PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "kalman_update: order of the observation must be from 1 to 4096, got 0");
+  filter g = make(c, PN_FLOAT64, 4, 1, 3, 2);
+  T *rows[] = {pn_zeros(c, PN_FLOAT64, SHAPE(4, 12)), pn_zeros(c, PN_FLOAT64, SHAPE(2, 4, 12)),
+               pn_zeros(c, PN_FLOAT64, SHAPE(4, 11)), pn_zeros(c, PN_FLOAT64, SHAPE(3, 12)),
+               pn_zeros(c, PN_FLOAT64, SHAPE(12)),    pn_zeros(c, PN_FLOAT64, SHAPE(4, 2, 12))};
+  for (int k = 0; k < 6; k++) {
+    pni_attr a = {.ni = 2, .i = {PNI_KALMAN_PREDICT_ADJOINT, 2 | 8}}; /* of mean, one for each filter, and of a */
+    T *x = pni_apply(c, &pni_kalman_op_kalman_adjoint, 4, (T *[]){rows[k], g.mean, g.cov, g.a}, &a);
+    CHECK(!x == (k > 1) && (!x || x->numel == (k ? 24 : 12) + 9));
+    if (!x) CHECK_FAIL(c, PN_SHAPE, "kalman_adjoint: g must be as the packed rows, [4, 12], got [");
+  }
+  pn_scope_close(c, mark);
+}
+
 /* ---- allocation failures ---- */
 
 static bool sweep_steps(C *c, const void *data) {
@@ -818,6 +867,7 @@ int main(void) {
   missing_gradient(c);
   all_kernels(c);
   failures(c);
+  sizes(c);
   CHECK_INT(pn_context_status(c), PN_OK);
   pn_context_close(c);
   threads();
