@@ -1,7 +1,8 @@
 /*
-** gaussian_test.c: whole sequences of Kalman steps against their steps one by one (kalman_test.c), values and gradients:
-** operands that are one for all, vary with the series, with time or with both, some of them missing; densities alone,
-** predictions in both directions, roots, means alone; both types, many series, orders beyond a lane's; refusals.
+** gaussian_test.c: whole sequences of Kalman steps against their steps one by one (kalman_test.c), values and
+** gradients: operands that are one for all, vary with the series, with time or with both, some of them missing;
+** densities alone, predictions in both directions, roots, means alone; both types, many series, orders beyond a lane's;
+** refusals.
 */
 #include "../../src/smc/gaussian/gaussian_sequence.h"
 #include "poisoned.h"
@@ -306,11 +307,12 @@ static void failures(C *c) {
       bad = system;
       for (int i = A; i < 8 && way == 2; i++) part[i] = pn_slice(c, part[i], 0, 0, 1, 1);
       part[k] = pn_zeros(c, PN_FLOAT64, axes + own, shape);
-      snprintf(text, sizeof text,
-               way == 0   ? "kalman_filter: %s must be [..., "
-               : way == 1 ? "kalman_filter: %s must have at most "
-                          : "kalman_filter: %s must have a time axis of 1 or 1, got [2, 20",
-               names[k]);
+      if (way == 0) snprintf(text, sizeof text, "kalman_filter: %s must be [..., ", names[k]);
+      if (way == 1)
+        snprintf(text, sizeof text, "kalman_filter: %s must have at most %d axes before its own %d (%s), got [",
+                 names[k], k <= COV ? 1 : 2, own, k <= COV ? "batch" : "time, batch");
+      if (way == 2)
+        snprintf(text, sizeof text, "kalman_filter: %s must have a time axis of 1 or 1, got [2, 20", names[k]);
       pn_kalman_filter(c, &bad, way == 2 ? pn_slice(c, s.in[Y], 0, 0, 1, 1) : s.in[Y], NULL, &out);
       if (way == 0 && (k == COV || k == 5)) snprintf(text, sizeof text, "kalman_filter: "); /* it decides the orders */
       CHECK_FAIL(c, PN_SHAPE, text);

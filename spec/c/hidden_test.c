@@ -244,7 +244,7 @@ static void draws(C *c, const int64_t *size, int form, int kind, pn_dtype dtype)
   pn_scope_close(c, mark);
 }
 
-/* Of equal paths the one of the first states; a path that is none is named by its sequence, the first one of several. */
+/* Of equal paths the one of the first states; what has no path is named by its sequence, the first one of several. */
 static void edges(C *c) {
   enum { B = 20 };
   const int64_t initial[] = {1, 3}, move_shape[] = {1, 1, 3, 3}, emission[] = {2, B, 3}, noise[] = {2, 2, B};

@@ -260,7 +260,7 @@ static void positions(C *c) {
 
 /* ---- what has been ---- */
 
-/* Kept states descend through all resamplings since the one before; the trace counts steps, of filters that were due. */
+/* Kept states descend through all resamplings since the one before; the trace tells of filters that were due. */
 static void descent(C *c, double threshold) {
   enum { STEPS = 5 };
   size_t mark = pn_scope_open(c);
