@@ -323,6 +323,8 @@ static void batches(C *c) {
     CHECK_STATUS(c, pn_kalman_root_predict(c, x, p, f.a, f.b, f.q, &m, &root), PN_OK);
     CHECK_STATUS(c, pn_kalman_root_update(c, x, p, y, f.c, f.d, f.r, NULL, &w), PN_OK);
     CHECK(m && pn_tensor_ndim(m) == axes + 1 && root && pn_tensor_ndim(root) == axes + 2 && w.log_prob);
+    CHECK((m->storage == root->storage) == (axes < 6) &&
+          (w.mean->storage == w.cov->storage) == (axes < 6)); /* kernel */
     CHECK(w.log_prob && pn_tensor_ndim(w.log_prob) == axes && memcmp(pn_tensor_shape(m), s, (size_t)axes * 8) == 0);
     CHECK_SAME(c, pn_reshape(c, m, SHAPE(B, 3)), mean, 1e-12);
     CHECK_SAME(c, pn_reshape(c, square(c, root), SHAPE(B, 3, 3)), square(c, l), 1e-12);
