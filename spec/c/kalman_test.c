@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "../../src/autodiff/op/op.h"
 #include "../../src/smc/kalman/kalman.h"
+#include "../../src/smc/kalman/kalman_op.h"
 #include "../golden/linalg/kalman_golden.h"
 #include "alloc_sweep.h"
 #include "gradient.h"
@@ -428,6 +429,63 @@ static void layouts(C *c) {
   pn_scope_close(c, mark);
 }
 
+/* Each operand with some of three axes of the batch, as they stand or turned, against all of them with all axes:
+ * values and gradients. */
+static void axes(C *c, int form) {
+  static const int64_t batch[] = {2, 3, 5};
+  size_t mark = pn_scope_open(c);
+  filter own, all;
+  T **few = &own.mean, **full = &all.mean, *want[9] = {0}, *got[9] = {0};
+  pn_kalman u[2] = {{0}, {0}};
+  for (int k = 0; k < 9; k++) {
+    const int64_t rows[] = {3, 3, 3, 3, 3, 2, 2, 2, 2}, cols[] = {0, 3, 3, 0, 3, 0, 3, 0, 2};
+    int has = form == 8 ? 7 : (k * 3 + form) % 8, own_axes = cols[k] ? 2 : 1;
+    int64_t shape[5] = {0, 0, 0, rows[k], cols[k]}, wide[5] = {2, 3, 5, rows[k], cols[k]};
+    for (int i = 0; i < 3; i++) shape[i] = has >> i & 1 ? batch[i] : 1;
+    T *x = pn_randn(c, NULL, PN_FLOAT64, 3 + own_axes, shape);
+    if (k == 1 || k == 4 || k == 8)
+      x = pn_add(c, pn_mul(c, pn_matmul(c, x, mt(c, x)), pn_scalar(c, PN_FLOAT64, 0.3)),
+                 pn_eye(c, PN_FLOAT64, rows[k], rows[k]));
+    x = pn_contiguous(c, pn_transpose(c, x, k % 2, 2));
+    few[k] = pn_param(c, pn_transpose(c, x, k % 2, 2));
+    full[k] = pn_contiguous(c, pn_broadcast_to(c, few[k], 3 + own_axes, wide));
+  }
+  for (int way = 0; way < 2; way++) {
+    filter *f = way ? &all : &own;
+    CHECK_STATUS(c, pn_kalman_step(c, f->mean, f->cov, f->a, f->b, f->q, f->y, f->c, f->d, f->r, NULL, &u[way]), PN_OK);
+    T *sum = pn_add(c, pn_sum(c, pn_sin(c, u[way].mean), PN_ALL, 0), pn_sum(c, pn_sin(c, u[way].cov), PN_ALL, 0));
+    sum = pn_add(c, sum, pn_sum(c, pn_sin(c, u[way].log_prob), PN_ALL, 0));
+    CHECK_STATUS(c, pn_grad(c, sum, 9, few, 0, way ? want : got), PN_OK);
+  }
+  CHECK_SAME(c, u[0].mean, u[1].mean, 0);
+  CHECK_SAME(c, u[0].cov, u[1].cov, 0);
+  CHECK_SAME(c, u[0].log_prob, u[1].log_prob, 0);
+  for (int k = 0; k < 9; k++) CHECK_SAME(c, got[k], want[k], 1e-11);
+  pn_scope_close(c, mark);
+}
+
+/* Filters that go side by side, and how many shares of a piece of scratch there are. */
+static void choices(void) {
+  static const int orders[][2] = {{32, 32}, {33, 1}, {1, 33}, {1, 1}, {33, 33}};
+  for (int k = 0; k < 5; k++)
+    for (int level = 0; level < 3; level++) {
+      bool alone = orders[k][0] > 32 || orders[k][1] > 32;
+      int wide = 7, narrow = 7, most = 0;
+      pni_kalman_f64(level, &most);
+      pni_kalman_group f64 = pni_kalman_choose(8, level, orders[k][0], orders[k][1], &narrow);
+      pni_kalman_group f32 = pni_kalman_choose(4, level, orders[k][0], orders[k][1], &wide);
+      CHECK((f64 == pni_kalman_alone_f64) == alone && (f32 == pni_kalman_alone_f32) == alone);
+      CHECK_INT(narrow, alone ? 1 : most);
+      CHECK_INT(wide, alone ? 1 : 2 * most);
+    }
+  CHECK_INT(pni_kalman_shards(1), 32);
+  CHECK_INT(pni_kalman_shards(1 << 23), 32);
+  CHECK_INT(pni_kalman_shards((1 << 23) + (1 << 19)), 30);
+  CHECK_INT(pni_kalman_shards(1 << 27), 2);
+  CHECK_INT(pni_kalman_shards((1 << 27) + 1), 1);
+  CHECK_INT(pni_kalman_shards((int64_t)1 << 29), 1);
+}
+
 /* Every instruction set gives the same bits, of gradients too. */
 static void levels_of(C *c, pn_dtype dtype, int shared, int64_t n, int64_t p) {
   enum { KINDS = 8 };
@@ -712,6 +770,54 @@ static void failures(C *c) {
   pn_scope_close(c, mark);
 }
 
+/* A batch of the most axes and of one more; orders of none; what an adjoint is given. */
+static void sizes(C *c) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, 0, 1, 3, 2);
+  T *mean, *cov, **part = &f.mean, *none = pn_zeros(c, PN_FLOAT64, SHAPE(0, 0)),
+                 *no = pn_zeros(c, PN_FLOAT64, SHAPE(0));
+  for (int axes = 5; axes <= 6; axes++)
+    for (int k = 0; k < 9; k++) { /* one operand has them */
+      filter g = f;
+      pn_kalman u;
+      int64_t shape[8] = {1, 1, 1, 1, 1, 1};
+      T **own = &g.mean + k, *x = part[k];
+      if (x->ndim + axes > PN_MAX_DIMS) continue;
+      for (int i = 0; i < x->ndim; i++) shape[axes + i] = x->shape[i];
+      *own = pn_reshape(c, x, x->ndim + axes, shape);
+      for (int kind = 0; kind < 3; kind++) {
+        static const char *const names[] = {"kalman_predict", "kalman_update", "kalman_step"};
+        char text[80];
+        if ((kind == 0 && k > 4) || (kind == 1 && k > 1 && k < 5)) continue;
+        pn_status s = kind == 0   ? pn_kalman_predict(c, g.mean, g.cov, g.a, g.b, g.q, &mean, &cov)
+                      : kind == 1 ? update(c, &g, NULL, &u)
+                                  : pn_kalman_step(c, g.mean, g.cov, g.a, g.b, g.q, g.y, g.c, g.d, g.r, NULL, &u);
+        snprintf(text, sizeof text, "%s: a batch must have at most 5 axes, got 6", names[kind]);
+        if (axes == 5)
+          CHECK_STATUS(c, s, PN_OK);
+        else
+          CHECK_FAIL(c, PN_SHAPE, text);
+      }
+    }
+  CHECK(pn_kalman_predict(c, no, none, none, no, none, &mean, &cov) == PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "kalman_predict: order of the state must be from 1 to 4096, got 0");
+  f.c = pn_zeros(c, PN_FLOAT64, SHAPE(0, 3));
+  pn_kalman u;
+  CHECK(pn_kalman_update(c, f.mean, f.cov, no, f.c, no, none, NULL, 1, &u) == PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "kalman_update: order of the observation must be from 1 to 4096, got 0");
+  filter g = make(c, PN_FLOAT64, 4, 1, 3, 2);
+  T *rows[] = {pn_zeros(c, PN_FLOAT64, SHAPE(4, 12)), pn_zeros(c, PN_FLOAT64, SHAPE(2, 4, 12)),
+               pn_zeros(c, PN_FLOAT64, SHAPE(4, 11)), pn_zeros(c, PN_FLOAT64, SHAPE(3, 12)),
+               pn_zeros(c, PN_FLOAT64, SHAPE(12)),    pn_zeros(c, PN_FLOAT64, SHAPE(4, 2, 12))};
+  for (int k = 0; k < 6; k++) {
+    pni_attr a = {.ni = 2, .i = {PNI_KALMAN_PREDICT_ADJOINT, 2 | 8}}; /* of mean, one for each filter, and of a */
+    T *x = pni_apply(c, &pni_kalman_op_kalman_adjoint, 4, (T *[]){rows[k], g.mean, g.cov, g.a}, &a);
+    CHECK(!x == (k > 1) && (!x || x->numel == (k ? 24 : 12) + 9));
+    if (!x) CHECK_FAIL(c, PN_SHAPE, "kalman_adjoint: g must be as the packed rows, [4, 12], got [");
+  }
+  pn_scope_close(c, mark);
+}
+
 /* ---- allocation failures ---- */
 
 static bool sweep_steps(C *c, const void *data) {
@@ -751,6 +857,8 @@ int main(void) {
   evidence(c);
   partly_observed(c);
   layouts(c);
+  for (int form = 0; form < 9; form++) axes(c, form);
+  choices();
   levels(c, PN_FLOAT64);
   levels(c, PN_FLOAT32);
   semidefinite(c);
@@ -759,6 +867,7 @@ int main(void) {
   missing_gradient(c);
   all_kernels(c);
   failures(c);
+  sizes(c);
   CHECK_INT(pn_context_status(c), PN_OK);
   pn_context_close(c);
   threads();

@@ -323,6 +323,8 @@ static void batches(C *c) {
     CHECK_STATUS(c, pn_kalman_root_predict(c, x, p, f.a, f.b, f.q, &m, &root), PN_OK);
     CHECK_STATUS(c, pn_kalman_root_update(c, x, p, y, f.c, f.d, f.r, NULL, &w), PN_OK);
     CHECK(m && pn_tensor_ndim(m) == axes + 1 && root && pn_tensor_ndim(root) == axes + 2 && w.log_prob);
+    CHECK((m->storage == root->storage) == (axes < 6) &&
+          (w.mean->storage == w.cov->storage) == (axes < 6)); /* kernel */
     CHECK(w.log_prob && pn_tensor_ndim(w.log_prob) == axes && memcmp(pn_tensor_shape(m), s, (size_t)axes * 8) == 0);
     CHECK_SAME(c, pn_reshape(c, m, SHAPE(B, 3)), mean, 1e-12);
     CHECK_SAME(c, pn_reshape(c, square(c, root), SHAPE(B, 3, 3)), square(c, l), 1e-12);
@@ -338,6 +340,54 @@ static void batches(C *c) {
   CHECK_SAME(c, pn_reshape(c, m, SHAPE(B, 3)), mean, 1e-12);
   CHECK(root && pn_tensor_shape(root)[0] == 4 && pn_tensor_shape(root)[1] == 1);
   CHECK_SAME(c, square(c, pn_select(c, root, 1, 0)), square(c, pn_slice(c, l, 0, 0, 4, 3)), 1e-12);
+  pn_scope_close(c, mark);
+}
+
+/* A step that needs no gradient and has a root for each filter is one kernel, whose results are views of one row; each
+ * operand with a batch or without. */
+static void ways(C *c) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, 2, 3, 2);
+  T *coin = pn_from_data(c, PN_BOOL, SHAPE(2, 2), (const unsigned char[]){1, 0, 1, 1}), *mean = NULL, *l = NULL;
+  T *all[] = {f.mean, f.l, f.y, f.c, f.d, f.r, coin}, *of_time[] = {f.mean, f.l, f.a, f.b, f.q};
+  for (int k = 3; k < 6; k++) all[k] = pn_stack(c, 2, (T *[]){all[k], times(c, all[k], 1.5)}, 0);
+  for (int k = 2; k < 5; k++) of_time[k] = pn_stack(c, 2, (T *[]){of_time[k], times(c, of_time[k], 0.7)}, 0);
+  for (int which = 0; which < 128; which++) {
+    T *own[7], *full[7];
+    pn_kalman u = {0}, w = {0};
+    for (int k = 0; k < 7; k++) {
+      own[k] = which >> k & 1 ? all[k] : pn_select(c, all[k], 0, 1);
+      full[k] = which >> k & 1 ? all[k] : pn_stack(c, 2, (T *[]){own[k], own[k]}, 0);
+    }
+    pn_kalman_root_update(c, own[0], own[1], own[2], own[3], own[4], own[5], own[6], &u);
+    pn_kalman_root_update(c, full[0], full[1], full[2], full[3], full[4], full[5], full[6], &w);
+    CHECK(u.mean && u.cov && (u.mean->storage == u.cov->storage) == (which == 0 || (which & 0x6a) != 0));
+    CHECK_SAME(c, u.mean, which ? w.mean : pn_select(c, w.mean, 0, 1), 1e-12);
+    CHECK_SAME(c, u.log_prob, which ? w.log_prob : pn_select(c, w.log_prob, 0, 1), 1e-12);
+    for (int k = 0; k < 5; k++) {
+      own[k] = which >> k & 1 ? of_time[k] : pn_select(c, of_time[k], 0, 1);
+      full[k] = which >> k & 1 ? of_time[k] : pn_stack(c, 2, (T *[]){own[k], own[k]}, 0);
+    }
+    if (which > 31) continue;
+    CHECK_STATUS(c, pn_kalman_root_predict(c, own[0], own[1], own[2], own[3], own[4], &u.mean, &u.cov), PN_OK);
+    CHECK_STATUS(c, pn_kalman_root_predict(c, full[0], full[1], full[2], full[3], full[4], &w.mean, &w.cov), PN_OK);
+    CHECK((u.mean->storage == u.cov->storage) == (!(which & 0x16) == !(which & 0x0d)));
+    CHECK_SAME(c, u.mean, which & 0x0d ? w.mean : pn_select(c, w.mean, 0, 1), 1e-12);
+    CHECK_SAME(c, square(c, u.cov), which & 0x16 ? square(c, w.cov) : pn_select(c, square(c, w.cov), 0, 1), 1e-12);
+  }
+  for (int k = 0; k < 6; k++)
+    for (int off = 0; off < 2; off++) {
+      T *own[6], *time[5];
+      pn_kalman u = {0};
+      int old = pn_set_no_grad(c, off);
+      for (int i = 0; i < 6; i++) own[i] = i == k ? pn_param(c, all[i]) : all[i];
+      for (int i = 0; i < 5; i++) time[i] = i == k ? pn_param(c, of_time[i]) : of_time[i];
+      pn_kalman_root_update(c, own[0], own[1], own[2], own[3], own[4], own[5], coin, &u);
+      CHECK(u.mean && (u.mean->storage == u.cov->storage) == (off == 1));
+      pn_kalman_root_predict(c, time[0], time[1], time[2], time[3], time[4], &mean, &l);
+      CHECK(mean && (mean->storage == l->storage) == (off == 1 || k == 5));
+      pn_set_no_grad(c, old);
+    }
   pn_scope_close(c, mark);
 }
 
@@ -379,6 +429,11 @@ static void failures(C *c) {
   T *zero = pn_zeros(c, PN_FLOAT64, SHAPE(3, 3)), *still = pn_zeros(c, PN_FLOAT64, SHAPE(2, 2));
   CHECK(pn_kalman_root_update(c, f.mean, zero, f.y, f.c, f.d, still, NULL, &u) != PN_OK && !u.mean);
   CHECK_FAIL(c, PN_SINGULAR, "must be invertible");
+  T *roots[] = {f.r, f.r, pn_diag_embed(c, pn_from_data(c, PN_FLOAT64, SHAPE(2), (const double[]){2, 0})), still, f.r};
+  CHECK(pn_kalman_root_update(c, f.mean, zero, f.y, f.c, f.d, pn_stack(c, 5, roots, 0), NULL, &u) != PN_OK && !u.mean);
+  CHECK_FAIL(c, PN_SINGULAR,
+             "kalman_root_update: root of the innovation covariance, matrix [3] of the batch, must be invertible, got "
+             "0 at place 2 of its diagonal");
   pn_param_set(c, none, zero);
   CHECK(pn_kalman_root_update(c, f.mean, none, f.y, f.c, f.d, still, NULL, &u) != PN_OK && !u.mean);
   CHECK_FAIL(c, PN_SINGULAR, "must be invertible");
@@ -428,6 +483,7 @@ int main(void) {
   steady(c);
   derivatives(c);
   batches(c);
+  ways(c);
   failures(c);
   CHECK_INT(pn_context_status(c), PN_OK);
   pn_context_close(c);

@@ -108,7 +108,6 @@ pn_filter *pn_filter_new(pn_context *c, const pn_plan *first, const pn_plan *ste
                          const pn_plan *step_missing) {
   if (!PNI_GIVEN(c, "filter_new", first, step, first_missing, step_missing)) return NULL;
   const pn_plan *p[PLANS] = {first, step, first_missing, step_missing};
-  if (pni_failed(c) || !first || !step || !first_missing || !step_missing) return NULL;
   if (pni_refuse_capture(c, "making a filter", "make it outside")) return NULL;
   int parts = step->nout - 1;
   if (parts < 1 || parts > MOST_PARTS - 2 || step->tape->ninput != parts + 2 || !fit(p, parts)) {

@@ -114,7 +114,6 @@ void pn_smc_reset(pn_smc *s) {
   if (s->trace) pni_trace_reset(s->trace);
   pni_ancestry_free(s->c, s->ancestry);
   s->ancestry = NULL;
-  s->resampled = false;
   s->steps = 0;
 }
 
@@ -142,7 +141,7 @@ static pn_tensor *row(pn_context *c, const pn_smc *s, pn_tensor *weighed, int wh
 
 /* [N, B...] of one value. */
 static pn_tensor *flat(pn_context *c, const pn_smc *s, double value) {
-  int64_t shape[PN_MAX_DIMS + 1] = {s->config.num_particles};
+  int64_t shape[PN_MAX_DIMS] = {s->config.num_particles};
   memcpy(shape + 1, s->config.batch, (size_t)s->config.nbatch * sizeof *shape);
   return pn_full(c, s->weighed ? (pn_dtype)s->weighed->dtype : PN_FLOAT64, 1 + s->config.nbatch, shape, value);
 }
@@ -233,7 +232,7 @@ pn_status pn_smc_assign(pn_context *c, pn_smc *s, pn_tensor *ancestor) {
 
 static pn_tensor *with_assigned(pn_context *c, const pn_smc *s, pn_tensor *a) {
   if (!a || !s->assigned) return a;
-  int64_t shape[PN_MAX_DIMS + 1] = {1};
+  int64_t shape[PN_MAX_DIMS] = {1};
   memcpy(shape + 1, a->shape + 1, (size_t)(a->ndim - 1) * sizeof *shape);
   pn_tensor *last = pn_reshape(c, s->assigned, a->ndim, shape);
   return pn_concatenate(c, 2, (pn_tensor *[]){pn_slice(c, a, 0, 0, a->shape[0] - 1, 1), last}, 0);
@@ -271,7 +270,7 @@ pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors) {
 
 static pn_status check_increment(pn_context *c, const pn_smc *s, const pn_tensor *x) {
   char got[PNI_SHAPE_TEXT], want[PNI_SHAPE_TEXT];
-  int64_t shape[PN_MAX_DIMS + 1] = {s->config.num_particles};
+  int64_t shape[PN_MAX_DIMS] = {s->config.num_particles};
   memcpy(shape + 1, s->config.batch, (size_t)s->config.nbatch * sizeof *shape);
   bool fits = x->ndim == 1 + s->config.nbatch;
   for (int k = 0; fits && k < x->ndim; k++) fits = x->shape[k] == shape[k];
@@ -281,8 +280,7 @@ static pn_status check_increment(pn_context *c, const pn_smc *s, const pn_tensor
 }
 
 static pn_tensor *update(pn_context *c, pn_smc *s, pn_tensor *log_increment, bool step) {
-  if (!log_increment || pni_failed(c) || pni_smc_usable(c, s)) return NULL;
-  if (check_increment(c, s, log_increment)) return NULL;
+  if (pni_smc_usable(c, s) || check_increment(c, s, log_increment)) return NULL;
   bool traced = s->trace && !c->recorder;
   if (traced && step && pni_trace_reserve(c, s->trace)) return NULL;
   pni_weighing how = {.before = s->carried ? PNI_BEFORE_CARRIED : PNI_BEFORE_WEIGHED,
@@ -393,7 +391,7 @@ pn_tensor *pn_smc_trace(pn_context *c, pn_smc *s) {
     pni_fail(c, PN_STATE, "trace: the machine was made without one (trace = true)");
     return NULL;
   }
-  int64_t shape[PN_MAX_DIMS + 2] = {s->trace->length, PNI_TRACE_ROWS};
+  int64_t shape[PN_MAX_DIMS] = {s->trace->length, PNI_TRACE_ROWS};
   memcpy(shape + 2, s->config.batch, (size_t)s->config.nbatch * sizeof *shape);
   if (s->trace->length) return pn_from_data(c, PN_FLOAT64, 2 + s->config.nbatch, shape, s->trace->rows);
   return pn_zeros(c, PN_FLOAT64, 2 + s->config.nbatch, shape);

@@ -219,13 +219,22 @@ static void set_out(const walk *w, pni_kalman_lanes *lanes) {
       lanes->out[k + 1][l] = k <= COV ? w->rows[l] + (k == COV ? j->n * j->size : 0) : target(w, k, l, j->extent[k]);
 }
 
-/* b and q of predictions have the gradients of mean and cov themselves. */
+#define HALVE(to, from, n, N)                                                                                          \
+  for (int64_t i_ = 0; i_ < (n) * (n); i_++)                                                                           \
+  ((N *)(to))[i_] = (((const N *)(from))[i_] + ((const N *)(from))[i_ % (n) * (n) + i_ / (n)]) / 2
+
+/* b and q of predictions have the gradients of mean and cov themselves; q is read as its symmetric part. */
 static void keep_predict(const walk *w) {
   const job *j = w->j;
   for (int l = 0; l < w->count; l++) {
     int64_t at = w->t * j->count + w->first + l;
+    const char *cov = w->rows[l] + j->n * j->size;
     if (j->wanted >> 3 & 1) memcpy(piece_at(j, 3, at), w->rows[l], (size_t)(j->n * j->size));
-    if (j->wanted >> 4 & 1) memcpy(piece_at(j, 4, at), w->rows[l] + j->n * j->size, (size_t)(j->n * j->n * j->size));
+    if (!(j->wanted >> 4 & 1)) continue;
+    if (j->size == 8)
+      HALVE(piece_at(j, 4, at), cov, j->n, double);
+    else
+      HALVE(piece_at(j, 4, at), cov, j->n, float);
   }
 }
 

@@ -292,7 +292,6 @@ static pn_status check_operands(C *c, const char *where, int n, T *const *in) {
 
 /* Operands in order, zeros for offsets that are not given; their number, 0 for a failure. */
 static int filter_operands(C *c, const char *where, const pn_kalman_system *s, T *y, T *observed, T **in) {
-  if (pni_failed(c)) return 0;
   T *given[] = {s->mean, s->cov, s->a, s->b, s->q, y, s->c, s->d, s->r, observed};
   if (observed && observed->dtype != PN_BOOL)
     pni_fail(c, PN_DTYPE, "%s: observed must be bool, got %s", where, pn_dtype_name((pn_dtype)observed->dtype));
@@ -352,7 +351,6 @@ pn_status pn_kalman_propagate(C *c, int64_t steps, int reverse, T *mean, T *cov,
                               T **cov_out) {
   if (!PNI_GIVEN(c, "kalman_propagate", mean_out, cov_out)) return c->status;
   T *in[] = {mean, cov, a, b, q};
-  if (pni_failed(c)) return c->status;
   if (!b && cov && cov->ndim) in[3] = pn_zeros(c, (pn_dtype)cov->dtype, 1, &cov->shape[cov->ndim - 1]);
   if (check_operands(c, "kalman_propagate", 5, in)) return c->status;
   if (steps < 0) return pni_fail(c, PN_DOMAIN, "kalman_propagate: steps must be 0 or more, got %lld", (long long)steps);

@@ -16,9 +16,9 @@ static bool alike(const pn_tensor *x, const pn_tensor *y) {
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0];
-  int64_t n = x->ndim > 0 ? pni_weighed_particles(x) : 0;
+  int64_t n = pni_weighed_particles(x);
   bool fits = n > 0 && x->shape[0] == 2 * n + PNI_WEIGHED_ROWS && (call->nin < 2 || alike(x, call->in[1]));
-  if (!fits || !pni_is_float(x) || !pni_resampler_at((int)call->attr->i[SCHEME])) {
+  if (!fits || !pni_resampler_at((int)call->attr->i[SCHEME])) {
     char got[PNI_SHAPE_TEXT];
     return pni_fail(c, PN_SHAPE, "resample: weights must be [2 N + %d, B...], got %s", PNI_WEIGHED_ROWS,
                     pni_shape_text(x->ndim, x->shape, got));
@@ -82,7 +82,7 @@ static void filters(void *data, int64_t first, int64_t end) {
       pni_philox at = {j->at.key, j->at.position + (uint64_t)f * j->each};
       int64_t kept = j->conditional; /* the last particle keeps its place */
       pni_resampling r = {j->c, weights(j, f), j->n, j->n - kept, at, j->scratch + f * j->room, out};
-      if (r.count > 0 && !pni_resampler_run(j->scheme, &r)) atomic_store(&j->refused, true);
+      if (!pni_resampler_run(j->scheme, &r)) atomic_store(&j->refused, true);
       if (kept) out[j->n - 1] = j->n - 1;
     } else
       for (int64_t i = 0; i < j->n; i++) out[i] = i;

@@ -212,7 +212,6 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
         view->stride[0] = 1;
         view->stride[1] = out->shape[0];
         flat->ndim = 2;
-        flat->stride[0] = filters;
         flat->stride[1] = 1;
         pni_copy(c, flat, view);
       }
