@@ -224,6 +224,186 @@ static void test_refusals(pn_context *c) {
   CHECK_FAIL(c, PN_DOMAIN, "bayes_linear: prior_scale must lie in (0, inf], got 0");
 }
 
+/* What layers take and what they refuse, in which words: sizes when a layer is made, then its input. */
+static void test_inputs(pn_context *c) {
+  enum { MAKE = -1, T = PN_MODE_TRAINING, V = PN_MODE_EVALUATION, D = PN_FLOAT64, I = PN_INT64 };
+  static const int64_t most = (int64_t)1 << 44;
+  static const struct {
+    const char *name;
+    int nsizes;
+    int64_t size[9];
+    pn_option option[3];
+    int mode, dtype, ndim; /* MAKE: no input */
+    int64_t shape[8];
+    const char *refused;
+  } cases[] = {
+      {"layer_norm", 0, {0}, {{0}}, T, D, MAKE, {0}, "layer_norm: number of sizes must be 1 or more, got 0"},
+      {"layer_norm", 8, {1, 1, 1, 1, 2, 1, 1, 1}, {{0}}, T, D, 8, {1, 1, 1, 1, 2, 1, 1, 1}, NULL},
+      {"layer_norm", 9, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {{0}}, T, D, MAKE, {0},
+       "layer_norm: number of sizes must be 1 or more, got 9"},
+      {"layer_norm", 2, {2, 3}, {{0}}, T, D, 3, {2, 2, 2}, "layer_norm: input must have shape [..., 2, 3], got [2, 2, 2]"},
+      {"layer_norm", 2, {2, 3}, {{0}}, T, D, 1, {3}, "layer_norm: input must have shape [..., 2, 3], got [3]"},
+      {"layer_norm", 2, {2, 3}, {{0}}, T, D, 2, {2, 3}, NULL},
+      {"linear", 2, {most + 1, 1}, {{0}}, T, D, MAKE, {0},
+       "linear: in must be at most 17592186044416, got 17592186044417"},
+      {"linear", 2, {2, 0}, {{0}}, T, D, MAKE, {0}, "linear: out must be at least 1, got 0"},
+      {"linear", 2, {2, 1}, {{0}}, 3, D, 1, {2}, "linear: mode must be one of pn_mode, got 3"},
+      {"linear", 2, {2, 1}, {{0}}, PN_MODE_MEAN, D, 1, {2}, NULL},
+      {"reshape", 1, {most}, {{0}}, T, D, MAKE, {0}, NULL},
+      {"reshape", 1, {most + 1}, {{0}}, T, D, MAKE, {0},
+       "reshape: size must be at most 17592186044416, got 17592186044417"},
+      {"reshape", 1, {-2}, {{0}}, T, D, MAKE, {0}, "reshape: size must be at least -1, got -2"},
+      {"reshape", 2, {1, 0}, {{0}}, T, D, MAKE, {0}, "reshape: size must be at least 1, or -1 once, got 0"},
+      {"reshape", 7, {1, 1, 1, -1, 1, 1, 2}, {{0}}, T, D, 2, {3, 4}, NULL},
+      {"reshape", 8, {1, 1, 1, 1, 1, 1, 1, 1}, {{0}}, T, D, MAKE, {0},
+       "reshape: sizes must be at most 7, of them one -1, got 8 and 0"},
+      {"reshape", 3, {-1, 2, -1}, {{0}}, T, D, MAKE, {0},
+       "reshape: sizes must be at most 7, of them one -1, got 3 and 2"},
+      {"multi_head_attention", 2, {4, 3}, {{0}}, T, D, MAKE, {0},
+       "multi_head_attention: heads must divide size, 4, got 3"},
+      {"group_norm", 2, {2, 3}, {{0}}, T, D, MAKE, {0}, "group_norm: groups must divide channels, 3, got 2"},
+      {"conv1d", 2, {4, 3}, {{"kernel", 1, NULL}, {"groups", 2, NULL}, {0}}, T, D, MAKE, {0},
+       "conv1d: groups must divide in and out, 4 and 3, got 2"},
+      {"conv1d", 2, {3, 4}, {{"kernel", 1, NULL}, {"groups", 2, NULL}, {0}}, T, D, MAKE, {0},
+       "conv1d: groups must divide in and out, 3 and 4, got 2"},
+      {"conv3d", 2, {1, 1}, {{"kernel", 0, "3x1x1"}, {"padding", 0, "1x0x0"}, {0}}, T, D, 5, {1, 1, 1, 1, 1}, NULL},
+      {"conv3d", 2, {1, 1}, {{"kernel", 0, "4x1x1"}, {"padding", 0, "1x0x0"}, {0}}, T, D, 5, {1, 1, 1, 1, 1},
+       "conv3d: kernel of depth 4 must fit in the padded volume, got depth 3"},
+      {"batch_norm", 1, {3}, {{0}}, T, D, 2, {1, 3}, "batch_norm: training needs two values per channel or more, got 1"},
+      {"batch_norm", 1, {3}, {{0}}, V, D, 2, {1, 3}, NULL},
+      {"batch_norm", 1, {3}, {{0}}, T, D, 3, {1, 3, 2}, NULL},
+      {"pixel_shuffle", 0, {0}, {{0}}, T, D, 4, {1, 6, 1, 1},
+       "pixel_shuffle: channels must be a multiple of factor^2 = 4, got 6"},
+      {"prelu", 0, {0}, {{"channels", 3, NULL}, {0}}, T, D, 1, {3},
+       "prelu: input must have shape [batch, 3, ...], got [3]"},
+      {"prelu", 0, {0}, {{"channels", 3, NULL}, {0}}, T, D, 2, {3, 2},
+       "prelu: input must have shape [batch, 3, ...], got [3, 2]"},
+      {"prelu", 0, {0}, {{"channels", 3, NULL}, {0}}, T, D, 2, {2, 3}, NULL},
+      {"prelu", 0, {0}, {{0}}, T, D, 0, {0}, NULL},
+      {"glu", 0, {0}, {{"axis", -2, NULL}, {0}}, T, D, 2, {2, 3}, NULL},
+      {"glu", 0, {0}, {{"axis", 1, NULL}, {0}}, T, D, 2, {2, 3}, NULL},
+      {"glu", 0, {0}, {{0}}, T, D, 2, {2, 3}, "glu: input must have an even size along axis -1, got [2, 3]"},
+      {"glu", 0, {0}, {{"axis", 3, NULL}, {0}}, T, D, 2, {2, 2},
+       "glu: input must have an even size along axis 3, got [2, 2]"},
+      {"glu", 0, {0}, {{"axis", 0, NULL}, {0}}, T, D, 2, {2, 2},
+       "glu: input must have an even size along axis 0, got [2, 2]"},
+      {"glu", 0, {0}, {{"axis", -3, NULL}, {0}}, T, D, 2, {2, 2},
+       "glu: input must have an even size along axis -3, got [2, 2]"},
+      {"adaptive_avg_pool2d", 0, {0}, {{"size", 1, NULL}, {0}}, T, D, 4, {1, 1, 2, 0},
+       "adaptive_avg_pool2d: input must have at least one place along each axis, got size 0"},
+      {"adaptive_avg_pool3d", 0, {0}, {{"size", 1, NULL}, {0}}, T, D, 5, {1, 1, 1, 1, 1}, NULL},
+      {"adaptive_max_pool1d", 0, {0}, {{"size", 1, NULL}, {0}}, T, I, 3, {1, 1, 2},
+       "adaptive_max_pool1d: input must be float64 or float32, got int64"},
+      {"upsample_bilinear", 0, {0}, {{0}}, T, I, 4, {1, 1, 2, 2},
+       "upsample_bilinear: input must be float64 or float32, got int64"},
+      {"dropout", 0, {0}, {{0}}, T, I, 1, {2}, "dropout: input must be float64 or float32, got int64"},
+      {"dropout", 0, {0}, {{0}}, V, I, 1, {2}, NULL},
+      {"embedding", 2, {2, 3}, {{0}}, T, I, 1, {4}, NULL},
+      {"embedding", 2, {2, 3}, {{0}}, T, PN_FLOAT32, 1, {4}, NULL},
+      {"embedding", 2, {2, 3}, {{0}}, T, PN_BOOL, 1, {4}, "embedding: input must be int64, got bool (convert with :to)"},
+      {"bilinear", 3, {1, 1, 1}, {{0}}, T, D, 1, {1}, "bilinear: x2 must be a tensor, got NULL"},
+      {"gru", 2, {2, 3}, {{0}}, T, PN_FLOAT32, 2, {4, 2}, "gru: input must be float64, got float32 (convert with :to)"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    size_t mark = pn_scope_open(c);
+    pn_layer *l = pn_layer_new(c, cases[i].name, cases[i].nsizes, cases[i].size, PN_FLOAT64, NULL, cases[i].option);
+    bool made = l != NULL;
+    if (l && cases[i].ndim != MAKE) {
+      pn_tensor *x = pn_zeros(c, (pn_dtype)cases[i].dtype, cases[i].ndim, cases[i].shape);
+      made = pn_layer_forward(c, l, x, (pn_mode)cases[i].mode, NULL) != NULL;
+    }
+    CHECK(made == !cases[i].refused);
+    if (cases[i].refused) CHECK_FAIL(c, pn_context_status(c), cases[i].refused);
+    if (made != !cases[i].refused) printf("%s: %s\n", cases[i].name, pn_context_message(c));
+    CHECK_STATUS(c, pn_context_status(c), PN_OK);
+    pn_layer_unref(l);
+    pn_scope_close(c, mark);
+  }
+}
+
+/* Which variances fit a mean, which layers pass them on, and in which words they refuse. */
+static void test_variances(pn_context *c) {
+  enum { D = PN_FLOAT64, F = PN_FLOAT32, NONE = -1 };
+  static const double infinite = HUGE_VAL;
+  static const struct {
+    const char *name;
+    int nsizes;
+    int64_t size[2];
+    pn_option option[3];
+    int nmean;
+    int64_t mean[3];
+    int dtype, nvariance; /* NONE: certain */
+    int64_t variance[4];
+    const char *refused;
+  } cases[] = {
+      {"linear", 2, {3, 2}, {{0}}, 2, {4, 3}, D, 2, {4, 3}, NULL},
+      {"linear", 2, {3, 2}, {{0}}, 2, {4, 3}, D, 3, {4, 3, 3}, NULL},
+      {"linear", 2, {3, 2}, {{0}}, 2, {4, 3}, D, NONE, {0}, NULL},
+      {"linear", 2, {3, 2}, {{0}}, 2, {4, 3}, F, 2, {4, 3}, "linear: variance must be float64 of the mean's shape [4, 3], "
+       "or that with its last axis twice, got [4, 3]"},
+      {"linear", 2, {3, 2}, {{0}}, 2, {4, 3}, D, 2, {3, 4}, "got [3, 4]"},
+      {"linear", 2, {3, 2}, {{0}}, 2, {4, 3}, D, 3, {4, 3, 4}, "got [4, 3, 4]"},
+      {"linear", 2, {3, 2}, {{0}}, 2, {4, 3}, D, 3, {3, 3, 3}, "got [3, 3, 3]"},
+      {"linear", 2, {3, 2}, {{0}}, 2, {4, 3}, D, 4, {4, 3, 3, 3}, "got [4, 3, 3, 3]"},
+      {"linear", 2, {3, 2}, {{0}}, 2, {4, 3}, D, 1, {3}, "got [3]"},
+      {"relu", 0, {0}, {{0}}, 0, {0}, D, 0, {0}, NULL},
+      {"relu", 0, {0}, {{0}}, 0, {0}, D, 1, {1}, "relu: variance must be float64 of the mean's shape []"},
+      {"relu", 0, {0}, {{0}}, 2, {4, 3}, D, 3, {4, 3, 3},
+       "moments: covariances pass through gates only (moments = \"identity_heaviside\")"},
+      {"relu", 0, {0}, {{"rule", 0, "identity_heaviside"}, {0}}, 2, {4, 3}, D, 3, {4, 3, 3}, NULL},
+      {"elu", 0, {0}, {{0}}, 2, {4, 3}, D, 3, {4, 3, 3}, "elu: passes variances on, not covariances"},
+      {"tanh", 0, {0}, {{0}}, 1, {3}, D, 1, {3}, "tanh: has no moments of an uncertain input"},
+      {"tanh", 0, {0}, {{0}}, 1, {3}, D, NONE, {0}, NULL},
+      {"batch_norm", 1, {3}, {{0}}, 2, {4, 3}, D, 2, {4, 3}, "batch_norm: passes variances on in evaluation mode only"},
+      {"batch_norm", 1, {3}, {{0}}, 2, {4, 3}, D, NONE, {0}, NULL},
+      {"hard_tanh", 0, {0}, {{"low", 1, NULL}, {0}}, 1, {3}, D, 1, {3},
+       "hard_tanh: low and high must be finite and low below high for moments"},
+      {"hard_tanh", 0, {0}, {{"low", -infinite, NULL}, {0}}, 1, {3}, D, 1, {3}, "hard_tanh: low and high must be finite"},
+      {"hard_tanh", 0, {0}, {{"high", infinite, NULL}, {0}}, 1, {3}, D, NONE, {0}, NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    size_t mark = pn_scope_open(c);
+    pn_layer *l = pn_layer_new(c, cases[i].name, cases[i].nsizes, cases[i].size, PN_FLOAT64, NULL, cases[i].option);
+    pn_tensor *mean = pn_zeros(c, PN_FLOAT64, cases[i].nmean, cases[i].mean), *variance = NULL, *m = NULL, *v = mean;
+    if (cases[i].nvariance >= 0)
+      variance = pn_full(c, (pn_dtype)cases[i].dtype, cases[i].nvariance, cases[i].variance, 1);
+    pn_layer_moments(c, l, mean, variance, PN_MODE_TRAINING, &m, &v);
+    if (cases[i].refused) {
+      CHECK_FAIL(c, pn_context_status(c), cases[i].refused);
+      CHECK(!m && v == mean);
+    }
+    CHECK_STATUS(c, pn_context_status(c), PN_OK);
+    if (!cases[i].refused) CHECK(m && !v == !variance && (!v || pn_tensor_ndim(v) == cases[i].nvariance));
+    pn_layer_unref(l);
+    pn_scope_close(c, mark);
+  }
+}
+
+/* Several inputs: how many there may be, the words of shapes that stand in two of them, what may be left out. */
+static void test_several_inputs(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_layer *l = pn_layer_new(c, "multi_head_attention", 2, (int64_t[]){4, 2}, PN_FLOAT64, NULL, NULL);
+  pn_tensor *q = pn_randn(c, NULL, PN_FLOAT64, 3, (int64_t[]){2, 3, 4}), *none[5] = {q, NULL, NULL, NULL, NULL};
+  pn_tensor *other = pn_zeros(c, PN_FLOAT64, 3, (int64_t[]){3, 3, 4}), *few = pn_slice(c, q, 1, 0, 2, 1);
+  CHECK_INT(pn_layer_num_inputs(l), 4);
+  CHECK_INT(pn_layer_num_inputs(NULL), 0);
+  pn_tensor *mean = pn_layer_call(c, l, 4, none, PN_MODE_EVALUATION, NULL);
+  pn_tensor *same = pn_layer_call(c, l, 3, (pn_tensor *[]){q, q, q}, PN_MODE_EVALUATION, NULL);
+  for (int i = 0; i < 24; i++) CHECK_NEAR(data(mean)[i], data(same)[i], 0);
+  CHECK(!pn_layer_call(c, l, 5, none, PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_STATE, "multi_head_attention: inputs must be at most 4, got 5");
+  CHECK(!pn_layer_call(c, l, 0, none, PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_STATE, "multi_head_attention: input must be a tensor, got NULL");
+  CHECK(!pn_layer_call(c, l, 2, (pn_tensor *[]){q, other}, PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "multi_head_attention: key must have shape [2, source, 4], got [3, 3, 4]");
+  CHECK(!pn_layer_call(c, l, 3, (pn_tensor *[]){q, q, few}, PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "multi_head_attention: value must have shape [2, 3, 4], got [2, 2, 4]");
+  CHECK(!pn_layer_call(c, l, 3, (pn_tensor *[]){q, NULL, few}, PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "multi_head_attention: value must be as long as key, 3, got 2");
+  pn_layer_unref(l);
+  pn_scope_close(c, mark);
+}
+
 static void *fails_at(void *left, void *block, size_t old_size, size_t new_size) {
   (void)old_size;
   if (new_size == 0) {
@@ -376,6 +556,9 @@ int main(void) {
   test_initialisers(c);
   test_activations(c);
   test_refusals(c);
+  test_inputs(c);
+  test_variances(c);
+  test_several_inputs(c);
   test_option_kinds(c);
   test_allocation_failure();
   CHECK_INT(pn_context_objects(c), 0);
