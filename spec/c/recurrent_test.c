@@ -1,6 +1,9 @@
 /* recurrent_test.c: recurrent layers against the same networks step by step in other operations: values, last states,
  * gradients and gradients of gradients; sizes at the ends of vectors, one step and more than an operation takes inputs,
  * both directions, lengths, strides, both types, one thread and two; refusals. */
+#include <stdlib.h>
+#include "../../src/nn/recurrent/recurrent.h"
+#include "../../src/tensor/product/gemm.h"
 #include "check.h"
 
 enum { MOST_STEPS = 70, LEAVES = 7 };
@@ -163,6 +166,104 @@ static void rows(const char *kind, pn_dtype dtype) {
   CHECK(memcmp(got[0][1], got[1][1], BATCH * IN * STEPS * sizeof(double)) == 0);
 }
 
+/* ---- the kernels themselves ---- */
+
+enum { HIDDEN = 5, ROWS = 7, STEPS = 3, RESULTS = 7, MOST_NUMBERS = STEPS * ROWS * 4 * HIDDEN };
+static const double untouched = -7;
+
+static void put(bool single, void *to, int64_t n, double by) {
+  for (int64_t i = 0; i < n; i++) {
+    double v = by == 0 ? untouched : sin(by * (double)(i + 1)) * (1 + 0.3 * (double)(i % 5));
+    if (single)
+      ((float *)to)[i] = (float)v;
+    else
+      ((double *)to)[i] = v;
+  }
+}
+
+static int touched(bool single, const void *of, int64_t begin, int64_t end) {
+  int n = 0;
+  for (int64_t i = begin; i < end; i++)
+    n += (single ? (double)((const float *)of)[i] : ((const double *)of)[i]) != untouched;
+  return n;
+}
+
+/* Rows by themselves are those of all rows, to the bit; they touch their own places of the results and of the scratch
+ * alone. */
+static void parts_of_rows(bool lstm, bool single) {
+  enum { GATES = 4 };
+  static double in[8][MOST_NUMBERS], out[RESULTS][MOST_NUMBERS], whole[RESULTS][MOST_NUMBERS], room[12 * ROWS * HIDDEN];
+  static const int64_t part[][2] = {{2, 3}, {3, ROWS}, {0, 2}};
+  const pni_recurrent_kernels *all = single ? &pni_recurrent_f32 : &pni_recurrent_f64;
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
+  pni_recurrence j = {c,      STEPS,  ROWS,   HIDDEN, in[0], in[1],  NULL,   in[2],  in[3],  in[4],
+                      out[0], out[1], out[2], in[5],  in[6], out[3], out[4], out[5], out[6], room};
+  const int64_t width = (lstm ? 4 : 3) * HIDDEN,
+                each[RESULTS] = {HIDDEN, lstm ? HIDDEN : 0, GATES * HIDDEN, width, lstm ? 0 : width,
+                                 HIDDEN, lstm ? HIDDEN : 0};
+  for (int k = 0; k < 8; k++) put(single, in[k], MOST_NUMBERS, 0.7 + 0.1 * k);
+  for (int back = 0; back < 2; back++) {
+    pni_shard f = lstm ? (back ? all->lstm_adjoint : all->lstm) : back ? all->gru_adjoint : all->gru;
+    int first = back ? 3 : 0, last = back ? RESULTS : 3;
+    for (int k = first; k < last; k++) put(single, out[k], MOST_NUMBERS, 0);
+    f(&j, 0, ROWS);
+    memcpy(whole, out, sizeof whole);
+    for (int k = first; k < last; k++) put(single, out[k], MOST_NUMBERS, 0);
+    int64_t done = 0;
+    for (int i = 0; i < 3; i++) {
+      int64_t own[2] = {part[i][0] * 12 * HIDDEN, part[i][1] * 12 * HIDDEN};
+      put(single, room, 12 * ROWS * HIDDEN, 0);
+      f(&j, part[i][0], part[i][1]);
+      CHECK(touched(single, room, 0, own[0]) == 0 && touched(single, room, own[1], 12 * ROWS * HIDDEN) == 0);
+      done += part[i][1] - part[i][0];
+      for (int k = first; k < last; k++)
+        CHECK_INT(touched(single, out[k], 0, MOST_NUMBERS), done * each[k] * (k < 5 ? STEPS : 1));
+    }
+    CHECK(memcmp(whole, out, sizeof whole) == 0);
+  }
+  pn_context_close(c);
+}
+
+/* Products are cut where there are more than 2^29 multiplications of rows: those on both sides of the cut are what they
+ * are in a small batch, with the weight as it is and packed, and nothing is put behind the last one. */
+static void many_rows(bool packed) {
+  enum { WIDE = 512, ALL = 3 * WIDE, CUT = (1 << 29) / (ALL * WIDE) + 1, BATCH = CUT + 4, FROM = CUT - 3, LAST = 7 };
+  static const size_t size[] = {ALL * WIDE, 4 * BATCH * WIDE, BATCH * WIDE, BATCH * ALL, BATCH * ALL, 2 * BATCH * WIDE};
+  float *place[6], few[LAST * WIDE], worst = 0;
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
+  for (int k = 0; k < 6; k++) {
+    place[k] = malloc(size[k] * sizeof **place);
+    for (size_t i = 0; i < size[k]; i++)
+      place[k][i] = k < 5 ? (float)(int)(i * 2654435761u >> 9 & 255) * 4e-4f - 0.05f : 0;
+  }
+  pni_recurrence j = {.context = c,
+                      .steps = 1,
+                      .batch = BATCH,
+                      .hidden = WIDE,
+                      .w = place[0],
+                      .gates = place[1],
+                      .h0 = place[2],
+                      .dh_in = place[2],
+                      .dgi = place[3],
+                      .dgh = place[4],
+                      .dh0 = place[5]};
+  float *got = place[5] + FROM * WIDE, *pack = malloc((size_t)pni_gemm_pack_size(WIDE, ALL) * sizeof *pack);
+  pni_gemm_pack(true, WIDE, ALL, place[0], pack);
+  if (packed) j.packed = pack;
+  pni_recurrent_f32.gru_adjoint(&j, 0, BATCH);
+  memcpy(few, got, sizeof few);
+  for (int i = 0; i < BATCH * WIDE; i++) worst = fmaxf(worst, fabsf(place[5][BATCH * WIDE + i]));
+  CHECK(worst == 0);
+  pni_recurrent_f32.gru_adjoint(&j, FROM, BATCH);
+  for (int i = 0; i < LAST * WIDE; i++) worst = fmaxf(worst, fabsf(few[i] - got[i]));
+  CHECK(worst < 1e-6f && few[0] != few[3 * WIDE] && few[3 * WIDE] != few[6 * WIDE]);
+  volatile float tiny = 1e-40f; /* outside of products arithmetic is as ever */
+  CHECK(tiny * 0.5f > 0);
+  for (int k = 0; k < 6; k++) free(place[k]);
+  free(pack);
+  pn_context_close(c);
+}
+
 static void refusals(void) {
   pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
   size_t mark = pn_scope_open(c);
@@ -245,6 +346,9 @@ int main(void) {
     rows(kinds[k], PN_FLOAT64);
     rows(kinds[k], PN_FLOAT32);
   }
+  for (int k = 0; k < 4; k++) parts_of_rows(k & 1, k & 2);
+  many_rows(false);
+  many_rows(true);
   refusals();
   CHECK_DONE();
 }

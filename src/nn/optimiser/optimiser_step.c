@@ -81,7 +81,7 @@ static int64_t numbers(const pn_optim *o, pn_tensor *const *g) {
 typedef void (*piece)(pass *s, int i, int64_t from, int64_t n);
 
 static void pieces(pass *s, int64_t begin, int64_t end, piece f) {
-  for (int i = 0; i < s->o->n && end > 0; i++) {
+  for (int i = 0; i < s->o->n; i++) {
     if (!s->g[i]) continue;
     int64_t size = s->g[i]->numel, last = end < size ? end : size;
     if (begin < last) f(s, i, begin, last - begin);
@@ -190,9 +190,9 @@ static double careful_norm(int n, pn_tensor *const *g) {
   return big * sqrt(total);
 }
 
+/* One of PNI_CLIPPING. */
 static double option_of(const pn_optim *o, const char *name) {
-  int i = pni_option_find(o->type->options, name);
-  return i >= 0 ? o->option[i] : HUGE_VAL;
+  return o->option[pni_option_find(o->type->options, name)];
 }
 
 /* The norm costs a pass over the gradients; it is taken only if it may count. */

@@ -16,7 +16,7 @@
 static void multiply(const pni_recurrence *j, pni_watch *w, int64_t m, int64_t n, int64_t k, const REAL *x, bool add,
                      REAL *out) {
   enum { MOST = 1 << 29, PER_STEP = 16 }; /* multiplications at a time, some hundredths of a second, and in a step */
-  int64_t most = MOST / (n * k + 1) + 1;
+  int64_t most = MOST / (n * k) + 1;
   for (int64_t i = 0; i < m; i += most) {
     int64_t rows = m - i < most ? m - i : most;
     if (i && pni_watch_leaves(w, most * n * k / PER_STEP)) return;
