@@ -2,7 +2,7 @@
  * moments and estimators against each other, refusals, lifetime. */
 #include <stdlib.h>
 #include "../../src/nn/option.h"
-#include "check.h"
+#include "layer_case.h"
 
 static pn_tensor *normal(pn_context *c, pn_dtype d, int64_t n, int64_t m) {
   return pn_randn(c, NULL, d, 2, (int64_t[]){n, m});
@@ -455,6 +455,142 @@ static void test_several_inputs(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
+/* ---- loops over the rows ---- */
+
+static pn_layer *layer_of(pn_context *c, const layer_case *k) {
+  return pn_layer_new(c, k->name, k->nsizes, k->size, PN_FLOAT64, NULL, k->option);
+}
+
+/* Only layers that are random take draws, and only in training; a rate of 0 takes none. */
+static void test_draws(pn_context *c) {
+  static const layer_case more = {
+      .name = "dropout", .option = {{"rate", 0, NULL}}, .nin = 1, .in = {{2, {4, 3}, false}}};
+  for (int i = -1; i < pni_layer_count(); i++)
+    for (int mode = PN_MODE_TRAINING; mode <= PN_MODE_MEAN; mode++) {
+      size_t mark = pn_scope_open(c);
+      layer_case k = i < 0 ? more : layer_case_of(pni_layer_at(i));
+      pn_layer *l = layer_of(c, &k);
+      pn_tensor *in[PNI_LAYER_INPUTS];
+      uint64_t before[2], after[2];
+      CHECK(l && layer_inputs(c, &k, PN_FLOAT64, in));
+      pn_rng_get_state(pn_context_rng(c), before);
+      CHECK(pn_layer_call(c, l, k.nin, in, (pn_mode)mode, NULL) != NULL);
+      pn_rng_get_state(pn_context_rng(c), after);
+      bool bayes = strcmp(k.name, "bayes_linear") == 0, drops = strcmp(k.name, "dropout") == 0 && i >= 0;
+      bool draws = (bayes && mode != PN_MODE_MEAN) || (drops && mode == PN_MODE_TRAINING);
+      if (!check_record((memcmp(before, after, sizeof before) != 0) == draws)) printf("%s, mode %d\n", k.name, mode);
+      pn_layer_unref(l);
+      pn_scope_close(c, mark);
+    }
+}
+
+/* What layers start from where it is one number: of a parameter, or behind these a buffer. */
+static void test_starts(pn_context *c) {
+  static const struct {
+    const char *name;
+    int k;
+    double value;
+  } starts[] = {{"linear", 1, 0},
+                {"bilinear", 1, 0},
+                {"conv2d", 1, 0},
+                {"highway", 1, 0},
+                {"highway", 3, -1},
+                {"batch_norm", 0, 1},
+                {"batch_norm", 1, 0},
+                {"batch_norm", 2, 0},
+                {"batch_norm", 3, 1},
+                {"layer_norm", 0, 1},
+                {"layer_norm", 1, 0},
+                {"group_norm", 0, 1},
+                {"group_norm", 1, 0},
+                {"rms_norm", 0, 1},
+                {"actnorm", 0, 0},
+                {"actnorm", 1, 0},
+                {"prelu", 0, 0.25},
+                {"conv3d", 1, 0},
+                {"conv_transpose1d", 1, 0},
+                {"bayes_linear", 2, 0},
+                {"multi_head_attention", 1, 0},
+                {"multi_head_attention", 3, 0}};
+  for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+    size_t mark = pn_scope_open(c);
+    layer_case k = layer_case_of(pni_layer_find(starts[i].name));
+    pn_layer *l = layer_of(c, &k);
+    int params = pn_layer_num_params(l);
+    pn_tensor *t = starts[i].k < params ? pn_layer_param(l, starts[i].k) : pn_layer_buffer(l, starts[i].k - params);
+    for (int64_t j = 0; t && j < pn_tensor_numel(t); j++)
+      if (!check_record(data(t)[j] == starts[i].value)) printf("%s starts with %g\n", k.name, data(t)[j]);
+    CHECK(t != NULL);
+    pn_layer_unref(l);
+    pn_scope_close(c, mark);
+  }
+}
+
+/* Of maps A x + b, variances v of independent inputs become A^2 v: A by moving one input after the other, with
+ * parameters and buffers that are no starts. */
+static void test_affine_moments(pn_context *c) {
+  enum { MOST = 200 };
+  int seen = 0;
+  for (int i = 0; i < pni_layer_count(); i++) {
+    const pni_layer *row = pni_layer_at(i);
+    if (!row->moments || row->activation || row->kl || strstr(row->name, "max_pool") || strcmp(row->name, "prelu") == 0)
+      continue;
+    size_t mark = pn_scope_open(c);
+    layer_case k = layer_case_of(row);
+    pn_layer *start = layer_of(c, &k);
+    pn_tensor *x[PNI_LAYER_INPUTS], *param[PNI_LAYER_PARAMS], *buffer[PNI_LAYER_BUFFERS], *mean, *variance;
+    double in[MOST], want[MOST] = {0};
+    CHECK(layer_inputs(c, &k, PN_FLOAT64, x) && pn_tensor_numel(*x) <= MOST);
+    for (int j = 0; j < pn_layer_num_params(start); j++) {
+      pn_tensor *p = pn_layer_param(start, j);
+      param[j] = pn_add(c, p, pn_randn(c, NULL, PN_FLOAT64, pn_tensor_ndim(p), pn_tensor_shape(p)));
+    }
+    for (int j = 0; j < pn_layer_num_buffers(start); j++) {
+      pn_tensor *b = pn_layer_buffer(start, j);
+      buffer[j] = pn_add(c, b, pn_rand(c, NULL, PN_FLOAT64, pn_tensor_ndim(b), pn_tensor_shape(b)));
+    }
+    pn_layer *l = pni_layer_with(c, start, param, buffer);
+    int64_t n = pn_tensor_numel(*x);
+    pn_tensor *v = pn_add(c, pn_square(c, *x), pn_scalar(c, PN_FLOAT64, 0.1));
+    CHECK_STATUS(c, pn_layer_moments(c, l, *x, v, PN_MODE_EVALUATION, &mean, &variance), PN_OK);
+    pn_tensor *y = pn_layer_forward(c, l, *x, PN_MODE_EVALUATION, NULL), *dense = pn_contiguous(c, y);
+    int64_t m = pn_tensor_numel(y);
+    pn_tensor_copy_out(c, *x, in, n);
+    for (int64_t j = 0; j < n; j++) {
+      double old = in[j];
+      in[j] += 1;
+      pn_tensor *moved = pn_from_data(c, PN_FLOAT64, pn_tensor_ndim(*x), pn_tensor_shape(*x), in);
+      moved = pn_contiguous(c, pn_layer_forward(c, l, moved, PN_MODE_EVALUATION, NULL));
+      for (int64_t o = 0; o < m; o++) want[o] += pow(data(moved)[o] - data(dense)[o], 2) * data(v)[j];
+      in[j] = old;
+    }
+    mean = pn_contiguous(c, mean);
+    variance = pn_contiguous(c, variance);
+    for (int64_t o = 0; o < m; o++)
+      if (!check_record(data(mean)[o] == data(dense)[o] && check_near(data(variance)[o], want[o], 1e-10)))
+        printf("%s: variance %g, want %g\n", row->name, data(variance)[o], want[o]);
+    seen++;
+    pn_layer_unref(l);
+    pn_layer_unref(start);
+    pn_scope_close(c, mark);
+  }
+  CHECK(seen >= 15);
+}
+
+/* Larger by a factor of 1 an image is what it was, whatever its corners are, of one place as well. */
+static void test_same_size(pn_context *c) {
+  for (int k = 0; k < 6; k++) {
+    size_t mark = pn_scope_open(c);
+    pn_option o[] = {{"factor", 1, NULL}, {"align_corners", k & 1, NULL}, {0}};
+    pn_layer *l = pn_layer_new(c, "upsample_bilinear", 0, NULL, PN_FLOAT64, NULL, o);
+    pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, 4, (int64_t[]){1, 2, 1 + k / 4, 1 + k / 2});
+    pn_tensor *y = pn_contiguous(c, pn_layer_forward(c, l, x, PN_MODE_EVALUATION, NULL));
+    for (int64_t i = 0; i < pn_tensor_numel(x); i++) CHECK_NEAR(data(y)[i], data(x)[i], 1e-15);
+    pn_layer_unref(l);
+    pn_scope_close(c, mark);
+  }
+}
+
 static void *fails_at(void *left, void *block, size_t old_size, size_t new_size) {
   (void)old_size;
   if (new_size == 0) {
@@ -610,6 +746,10 @@ int main(void) {
   test_inputs(c);
   test_variances(c);
   test_several_inputs(c);
+  test_draws(c);
+  test_starts(c);
+  test_affine_moments(c);
+  test_same_size(c);
   test_option_kinds(c);
   test_allocation_failure();
   CHECK_INT(pn_context_objects(c), 0);

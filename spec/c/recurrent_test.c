@@ -168,7 +168,7 @@ static void rows(const char *kind, pn_dtype dtype) {
 
 /* ---- the kernels themselves ---- */
 
-enum { HIDDEN = 5, ROWS = 7, STEPS = 3, RESULTS = 7, MOST_NUMBERS = STEPS * ROWS * 4 * HIDDEN };
+enum { HIDDEN = 5, ROWS = 15, STEPS = 3, ARRAYS = 15, FORWARD = 7, BACK = 10, ROOM = 14 };
 static const double untouched = -7;
 
 static void put(bool single, void *to, int64_t n, double by) {
@@ -189,38 +189,47 @@ static int touched(bool single, const void *of, int64_t begin, int64_t end) {
 }
 
 /* Rows by themselves are those of all rows, to the bit; they touch their own places of the results and of the scratch
- * alone. */
+ * alone. Blocks are as large as they must be, for the sanitiser. */
 static void parts_of_rows(bool lstm, bool single) {
-  enum { GATES = 4 };
-  static double in[8][MOST_NUMBERS], out[RESULTS][MOST_NUMBERS], whole[RESULTS][MOST_NUMBERS], room[12 * ROWS * HIDDEN];
-  static const int64_t part[][2] = {{2, 3}, {3, ROWS}, {0, 2}};
+  enum { ALL = STEPS * ROWS, MOST = ALL * 4 * HIDDEN };
+  static const int64_t part[][2] = {{2, 3}, {3, ROWS - 1}, {0, 2}, {ROWS - 1, ROWS}};
+  static double whole[ARRAYS][MOST];
+  const int64_t width = (lstm ? 4 : 3) * HIDDEN, cell = lstm ? HIDDEN : 0, state = ROWS * HIDDEN;
+  const int64_t size[ARRAYS] = {
+      ALL * width,  HIDDEN * width,         width,        state,       state,
+      ALL * HIDDEN, ALL * HIDDEN,           ALL * HIDDEN, ALL * cell,  4 * ALL * HIDDEN,
+      ALL * width,  lstm ? 0 : ALL * width, state,        ROWS * cell, pni_recurrent_room(ROWS, HIDDEN)};
   const pni_recurrent_kernels *all = single ? &pni_recurrent_f32 : &pni_recurrent_f64;
+  const size_t each = single ? sizeof(float) : sizeof(double);
   pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
-  pni_recurrence j = {c,      STEPS,  ROWS,   HIDDEN, in[0], in[1],  NULL,   in[2],  in[3],  in[4],
-                      out[0], out[1], out[2], in[5],  in[6], out[3], out[4], out[5], out[6], room};
-  const int64_t width = (lstm ? 4 : 3) * HIDDEN,
-                each[RESULTS] = {HIDDEN, lstm ? HIDDEN : 0, GATES * HIDDEN, width, lstm ? 0 : width,
-                                 HIDDEN, lstm ? HIDDEN : 0};
-  for (int k = 0; k < 8; k++) put(single, in[k], MOST_NUMBERS, 0.7 + 0.1 * k);
+  void *v[ARRAYS];
+  for (int k = 0; k < ARRAYS; k++) {
+    v[k] = malloc((size_t)size[k] * each + 1);
+    put(single, v[k], size[k], 0.7 + 0.1 * k);
+  }
+  pni_recurrence j = {c,    STEPS, ROWS, HIDDEN, v[0], v[1],  NULL,  v[2],  v[3],  v[4],
+                      v[7], v[8],  v[9], v[5],   v[6], v[10], v[11], v[12], v[13], v[ROOM]};
   for (int back = 0; back < 2; back++) {
     pni_shard f = lstm ? (back ? all->lstm_adjoint : all->lstm) : back ? all->gru_adjoint : all->gru;
-    int first = back ? 3 : 0, last = back ? RESULTS : 3;
-    for (int k = first; k < last; k++) put(single, out[k], MOST_NUMBERS, 0);
+    int first = back ? BACK : FORWARD, last = back ? ROOM : BACK;
+    for (int k = first; k < last; k++) put(single, v[k], size[k], 0);
     f(&j, 0, ROWS);
-    memcpy(whole, out, sizeof whole);
-    for (int k = first; k < last; k++) put(single, out[k], MOST_NUMBERS, 0);
-    int64_t done = 0;
-    for (int i = 0; i < 3; i++) {
-      int64_t own[2] = {part[i][0] * 12 * HIDDEN, part[i][1] * 12 * HIDDEN};
-      put(single, room, 12 * ROWS * HIDDEN, 0);
-      f(&j, part[i][0], part[i][1]);
-      CHECK(touched(single, room, 0, own[0]) == 0 && touched(single, room, own[1], 12 * ROWS * HIDDEN) == 0);
-      done += part[i][1] - part[i][0];
-      for (int k = first; k < last; k++)
-        CHECK_INT(touched(single, out[k], 0, MOST_NUMBERS), done * each[k] * (k < 5 ? STEPS : 1));
+    for (int k = first; k < last; k++) {
+      memcpy(whole[k], v[k], (size_t)size[k] * each);
+      put(single, v[k], size[k], 0);
     }
-    CHECK(memcmp(whole, out, sizeof whole) == 0);
+    int64_t done = 0;
+    for (int i = 0; i < 4; i++) {
+      int64_t begin = pni_recurrent_room(part[i][0], HIDDEN), end = pni_recurrent_room(part[i][1], HIDDEN);
+      put(single, v[ROOM], size[ROOM], 0);
+      f(&j, part[i][0], part[i][1]);
+      CHECK(touched(single, v[ROOM], 0, begin) == 0 && touched(single, v[ROOM], end, size[ROOM]) == 0);
+      done += part[i][1] - part[i][0];
+      for (int k = first; k < last; k++) CHECK_INT(touched(single, v[k], 0, size[k]), done * size[k] / ROWS);
+    }
+    for (int k = first; k < last; k++) CHECK(memcmp(whole[k], v[k], (size_t)size[k] * each) == 0);
   }
+  for (int k = 0; k < ARRAYS; k++) free(v[k]);
   pn_context_close(c);
 }
 
