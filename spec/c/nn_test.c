@@ -186,6 +186,45 @@ static void test_initialisers(pn_context *c) {
   CHECK_FAIL(c, PN_DOMAIN, "distribution must be one of: normal uniform; got 'cauchy'");
 }
 
+/* Each number is the normal (or uniform) one of the same generator, scaled by the fans: a window's places multiply both,
+ * one axis is both, and a number by itself has fans of 1. */
+static void test_scales(pn_context *c) {
+  static const struct {
+    int ndim;
+    int64_t shape[4];
+    double in, out;
+  } shapes[] = {{0, {0}, 1, 1}, {1, {5}, 5, 5}, {2, {3, 7}, 3, 7}, {3, {2, 3, 7}, 6, 14}, {4, {5, 2, 3, 4}, 30, 40}};
+  static const char *const names[] = {"xavier", "he", "lecun"};
+  for (size_t i = 0; i < 4 * 3 * sizeof shapes / sizeof *shapes; i++) {
+    size_t mark = pn_scope_open(c);
+    int s = (int)i / 12, k = (int)i % 3, uniform = (int)i / 3 % 2;
+    pn_dtype dtype = i / 6 % 2 ? PN_FLOAT32 : PN_FLOAT64;
+    double fan = k == 0   ? (shapes[s].in + shapes[s].out) / 2
+                 : k == 1 ? shapes[s].in / 2
+                          : shapes[s].in,
+           got[120], z[120];
+    pn_rng *a = pn_rng_new(c, 3), *b = pn_rng_new(c, 3);
+    pn_option o[] = {{"gain", 1.7, NULL}, {"distribution", 0, uniform ? "uniform" : "normal"}, {0}};
+    pn_tensor *t = pn_initialise(c, names[k], a, dtype, shapes[s].ndim, shapes[s].shape, o);
+    int64_t n = pn_tensor_numel(t);
+    pn_tensor_copy_out(c, t, got, n);
+    pn_tensor_copy_out(c, (uniform ? pn_rand : pn_randn)(c, b, dtype, shapes[s].ndim, shapes[s].shape), z, n);
+    for (int64_t j = 0; j < n; j++)
+      CHECK_NEAR(got[j], (uniform ? (2 * z[j] - 1) * sqrt(3) : z[j]) * 1.7 / sqrt(fan),
+                 dtype == PN_FLOAT64 ? 1e-12 : 1e-5);
+    pn_rng_free(a);
+    pn_rng_free(b);
+    pn_scope_close(c, mark);
+  }
+  size_t mark = pn_scope_open(c);
+  pn_tensor *none = pn_initialise(c, "orthogonal", NULL, PN_FLOAT64, 2, (int64_t[]){0, 3}, NULL);
+  CHECK(none && pn_tensor_shape(none)[0] == 0 && pn_tensor_shape(none)[1] == 3);
+  CHECK(pn_initialise(c, "he", NULL, PN_FLOAT64, 2, (int64_t[]){0, 3}, NULL) != NULL);
+  CHECK(!pn_initialise(c, "he", NULL, PN_INT64, 1, (int64_t[]){3}, NULL));
+  CHECK_FAIL(c, PN_DTYPE, "he: dtype must be float64 or float32, got int64");
+  pn_scope_close(c, mark);
+}
+
 static double activation(const char *name, double x) {
   if (!strcmp(name, "relu")) return x > 0 ? x : 0;
   if (!strcmp(name, "leaky_relu")) return x > 0 ? x : 0.01 * x;
@@ -244,7 +283,7 @@ static void test_inputs(pn_context *c) {
     const char *name;
     int nsizes;
     int64_t size[9];
-    pn_option option[3];
+    pn_option option[4];
     const char *refused;
     int ndim; /* MAKE: no input */
     int64_t shape[8];
@@ -291,7 +330,7 @@ static void test_inputs(pn_context *c) {
       {"conv3d",
        2,
        {1, 1},
-       {{"kernel", 0, "4x1x1"}, {"padding", 0, "1x0x0"}},
+       {{"kernel", 0, "4x1x1"}, {"padding", 0, "1x0x0"}, {"stride", 2, NULL}},
        "kernel of depth 4 must fit in the padded volume",
        5,
        {1, 1, 1, 1, 1},
@@ -741,6 +780,7 @@ int main(void) {
   test_dead_row(c, PN_FLOAT64);
   test_dead_row(c, PN_FLOAT32);
   test_initialisers(c);
+  test_scales(c);
   test_activations(c);
   test_refusals(c);
   test_inputs(c);

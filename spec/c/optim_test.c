@@ -778,6 +778,27 @@ static void test_replayed(const char *name, pn_dtype dtype, int threads) {
   }
 }
 
+/* A step that spends its loss is the same step; of a gradient that is not finite the origin is gone by then. */
+static void test_spent(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *p[2] = {start(c, PN_FLOAT64), start(c, PN_FLOAT64)}, *huge = pn_scalar(c, PN_FLOAT64, 1e308);
+  pn_optim *o[2];
+  double got[2][3];
+  for (int k = 0; k < 2; k++) o[k] = pn_optim_new(c, "sgd", 1, &p[k], NULL, NULL);
+  CHECK_STATUS(c, pn_optim_step(c, o[0], bowl(c, p[0])), PN_OK);
+  CHECK_STATUS(c, pni_optim_step_spend(c, o[1], bowl(c, p[1])), PN_OK);
+  for (int k = 0; k < 2; k++) pn_tensor_copy_out(c, p[k], got[k], 3);
+  CHECK(memcmp(got[0], got[1], sizeof *got) == 0 && got[0][0] != 0);
+  pn_tensor *zero = pn_mul(c, p[1], pn_scalar(c, PN_FLOAT64, 0));
+  CHECK_STATUS(c, pni_optim_step_spend(c, o[1], pn_sum(c, pn_sqrt(c, zero), PN_ALL, 0)), PN_NAN);
+  CHECK_FAIL(c, PN_NAN,
+             "sgd: gradient of parameter 1 (shape [3]) must be finite: where, a step that is not compiled tells");
+  CHECK_STATUS(c, pni_optim_step_spend(c, o[1], pn_mul(c, pn_mul(c, bowl(c, p[1]), huge), huge)), PN_NAN);
+  CHECK_FAIL(c, PN_NAN, "sgd: the loss must be finite: 'mul' ");
+  for (int k = 0; k < 2; k++) pn_optim_unref(o[k]);
+  pn_scope_close(c, mark);
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
   test_adam(c, PN_FLOAT64, 1e-12);
@@ -802,6 +823,7 @@ int main(void) {
   test_norm_of_shards(c, PN_FLOAT32);
   test_clipped_matrices(c);
   test_own_refusals(c);
+  test_spent(c);
   for (int threads = 1; threads <= 2; threads++)
     for (int k = 0; k < 6; k++)
       test_replayed((const char *[]){"adam", "sgld", "muon"}[k % 3], k < 3 ? PN_FLOAT64 : PN_FLOAT32, threads);

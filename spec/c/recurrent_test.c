@@ -2,6 +2,7 @@
  * gradients and gradients of gradients; sizes at the ends of vectors, one step and more than an operation takes inputs,
  * both directions, lengths, strides, both types, one thread and two; refusals. */
 #include <stdlib.h>
+#include "../../src/nn/recurrent/nn_op.h"
 #include "../../src/nn/recurrent/recurrent.h"
 #include "../../src/tensor/product/gemm.h"
 #include "check.h"
@@ -273,6 +274,48 @@ static void many_rows(bool packed) {
   pn_context_close(c);
 }
 
+/* What the scans refuse: one input in each row is not what it should be. */
+static void scans(void) {
+  static const struct {
+    bool lstm;
+    int k, ndim;
+    int64_t shape[3];
+    const char *why;
+  } row[] = {{false, 1, 3, {9, 3, 1}, "gru: weight_hh must have shape [3 hidden, hidden], got [9, 3, 1]"},
+             {false, 1, 1, {9}, "gru: weight_hh must have shape [3 hidden, hidden], got [9]"},
+             {false, 1, 2, {12, 3}, "gru: weight_hh must have shape [3 hidden, hidden], got [12, 3]"},
+             {false, 1, 2, {0, 0}, "gru: weight_hh must have shape [3 hidden, hidden], got [0, 0]"},
+             {false, 0, 3, {2, 4, 12}, "gru: projected input must have shape [T, B, 9], got [2, 4, 12]"},
+             {false, 0, 2, {4, 9}, "gru: projected input must have shape [T, B, 9], got [4, 9]"},
+             {false, 2, 1, {8}, "gru: bias_hh must have shape [9], got [8]"},
+             {false, 2, 2, {9, 1}, "gru: bias_hh must have shape [9], got [9, 1]"},
+             {false, 3, 2, {3, 3}, "gru: initial state must have shape [4, 3], got [3, 3]"},
+             {false, 3, 2, {4, 2}, "gru: initial state must have shape [4, 3], got [4, 2]"},
+             {false, 3, 3, {4, 3, 1}, "gru: initial state must have shape [4, 3], got [4, 3, 1]"},
+             {true, 1, 2, {9, 3}, "lstm: weight_hh must have shape [4 hidden, hidden], got [9, 3]"},
+             {true, 0, 3, {2, 4, 9}, "lstm: projected input must have shape [T, B, 12], got [2, 4, 9]"},
+             {true, 2, 2, {4, 4}, "lstm: initial state must have shape [4, 3], got [4, 4]"},
+             {true, 3, 2, {4, 4}, "lstm: initial state must have shape [4, 3], got [4, 4]"},
+             {false, -1, 0, {0}, NULL},
+             {true, -1, 0, {0}, NULL}};
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    size_t mark = pn_scope_open(c);
+    int64_t g = row[i].lstm ? 12 : 9;
+    pn_tensor *h = pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){4, 3}), *b = pn_zeros(c, PN_FLOAT64, 1, &g);
+    pn_tensor *in[] = {pn_zeros(c, PN_FLOAT64, 3, (int64_t[]){2, 4, g}), pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){g, 3}),
+                       row[i].lstm ? h : b, h};
+    if (row[i].k >= 0) in[row[i].k] = pn_zeros(c, PN_FLOAT64, row[i].ndim, row[i].shape);
+    pn_tensor *y = pni_apply(c, row[i].lstm ? &pni_nn_op_lstm_scan : &pni_nn_op_gru_scan, 4, in, NULL);
+    CHECK(!y == (row[i].why != NULL));
+    if (row[i].why) CHECK_FAIL(c, PN_SHAPE, row[i].why);
+    if (y) CHECK(pn_tensor_shape(y)[0] == (row[i].lstm ? 6 : 5) && pn_tensor_shape(y)[3] == 3);
+    pn_scope_close(c, mark);
+  }
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
 static void refusals(void) {
   pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
   size_t mark = pn_scope_open(c);
@@ -358,6 +401,7 @@ int main(void) {
   for (int k = 0; k < 4; k++) parts_of_rows(k & 1, k & 2);
   many_rows(false);
   many_rows(true);
+  scans();
   refusals();
   CHECK_DONE();
 }

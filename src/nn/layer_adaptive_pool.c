@@ -19,7 +19,6 @@ static int64_t count_of(const windows *w, int64_t i) { return ((i + 1) * w->n + 
 
 static windows windows_of(int64_t n, int64_t m) {
   windows w = {n, m, n / m};
-  if (n % m == 0) return w;
   for (int64_t i = 0; i < m; i++) w.most = count_of(&w, i) > w.most ? count_of(&w, i) : w.most;
   return w;
 }
