@@ -494,6 +494,95 @@ static void test_several_inputs(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
+/* A layer with other tensors in the place of its own: which are refused, which it holds, and that it holds them. */
+static void test_stand_ins(pn_context *c) {
+  static const struct {
+    int k, dtype, ndim; /* of weight 0, bias 1, running mean 2, running variance 3 */
+    int64_t shape[2];
+    const char *why;
+  } row[] = {{0, PN_FLOAT64, 2, {3, 1}, "batch_norm: weight must be float64 of shape [3], got float64 of shape [3, 1]"},
+             {1, PN_FLOAT64, 1, {4}, "batch_norm: bias must be float64 of shape [3], got float64 of shape [4]"},
+             {1, PN_FLOAT32, 1, {3}, "batch_norm: bias must be float64 of shape [3], got float32 of shape [3]"},
+             {2, PN_FLOAT64, 0, {0}, "batch_norm: running_mean must be float64 of shape [3], got float64 of shape []"},
+             {3, PN_FLOAT32, 1, {3}, "batch_norm: running_var must be float64 of shape [3], got float32 of shape [3]"},
+             {4, PN_FLOAT64, 0, {0}, NULL}};
+  size_t mark = pn_scope_open(c);
+  pn_layer *l = pn_layer_new(c, "batch_norm", 1, (int64_t[]){3}, PN_FLOAT64, NULL, NULL), *bare;
+  int64_t objects = pn_context_objects(c);
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    size_t inner = pn_scope_open(c);
+    pn_tensor *t[5];
+    for (int k = 0; k < 4; k++) t[k] = pn_full(c, PN_FLOAT64, 1, (int64_t[]){3}, 2 + k);
+    t[row[i].k] = pn_zeros(c, (pn_dtype)row[i].dtype, row[i].ndim, row[i].shape);
+    pn_layer *with = pni_layer_with(c, l, t, t + 2);
+    CHECK(!with == (row[i].why != NULL));
+    if (row[i].why) CHECK_FAIL(c, PN_SHAPE, row[i].why);
+    pn_layer *shares = row[i].why ? NULL : pni_layer_with(c, l, t, NULL);
+    for (int k = 0; k < 2 && with; k++) {
+      CHECK(pn_layer_param(with, k) == t[k] && pn_layer_buffer(with, k) == t[2 + k]);
+      CHECK(pn_layer_buffer(shares, k) == pn_layer_buffer(l, k));
+    }
+    pn_scope_close(c, inner);
+    if (with) CHECK(data(pn_layer_param(with, 1))[2] == 3 && data(pn_layer_buffer(with, 1))[0] == 5);
+    pn_layer_unref(with);
+    pn_layer_unref(shares);
+  }
+  CHECK_INT(pn_context_objects(c), objects);
+  pn_layer_unref(l);
+  /* with a posterior around it */
+  double want = 0;
+  l = pn_layer_new(c, "linear", 2, (int64_t[]){3, 2}, PN_FLOAT64, NULL, (pn_option[]){{"bias_init", 0, "he"}, {0}});
+  pn_tensor *spread[] = {pn_full(c, PN_FLOAT64, 2, (int64_t[]){3, 2}, -1),
+                         pn_full(c, PN_FLOAT64, 1, (int64_t[]){2}, 0.5)};
+  CHECK(!pni_layer_uncertain(c, l, (pn_tensor *[]){spread[0], spread[0]}));
+  CHECK_FAIL(c, PN_SHAPE, "linear: bias must be float64 of shape [2], got float64 of shape [3, 2]");
+  pn_layer *q = pni_layer_uncertain(c, l, spread);
+  CHECK_STR(pn_layer_type(q), "bayes_linear");
+  CHECK_INT(pn_layer_num_params(q), 4);
+  for (int k = 0; k < 2; k++) {
+    CHECK(pn_layer_param(q, 2 * k) == pn_layer_param(l, k) && pn_layer_param(q, 2 * k + 1) == spread[k]);
+    for (int64_t i = 0; i < pn_tensor_numel(spread[k]); i++) {
+      double m = data(pn_layer_param(l, k))[i], s = exp(k ? 0.5 : -1);
+      want += -log(s) + (s * s + m * m) / 2 - 0.5;
+    }
+  }
+  CHECK_NEAR(item(c, pn_layer_kl(c, q)), want, 1e-13);
+  pn_layer_unref(q);
+  pn_layer_unref(l);
+  bare = pn_layer_new(c, "relu", 0, NULL, PN_FLOAT64, NULL, NULL);
+  CHECK(!pni_layer_uncertain(c, bare, spread));
+  CHECK_FAIL(c, PN_MISSING, "relu: there is no layer of the kind with a posterior");
+  pn_layer_unref(bare);
+  pn_scope_close(c, mark);
+}
+
+/* What a layer says that it holds: only what exists is counted, within its bounds. */
+static void test_holdings(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_option none[] = {{"bias", 0, NULL}, {0}}, plain[] = {{"affine", 0, NULL}, {0}};
+  pn_layer *l = pn_layer_new(c, "multi_head_attention", 2, (int64_t[]){4, 2}, PN_FLOAT32, NULL, none);
+  pn_layer *b = pn_layer_new(c, "batch_norm", 1, (int64_t[]){3}, PN_FLOAT32, NULL, plain);
+  CHECK(pn_layer_num_params(l) == 2 && pn_layer_num_buffers(l) == 0 && pn_layer_num_states(l) == 0);
+  CHECK(pn_layer_num_params(b) == 0 && pn_layer_num_buffers(b) == 2);
+  CHECK_STR(pn_layer_param_name(l, 1), "out_proj_weight");
+  CHECK_STR(pn_layer_param_name(l, 2), NULL);
+  CHECK_STR(pn_layer_param_name(l, -1), NULL);
+  CHECK_STR(pn_layer_buffer_name(b, 1), "running_var");
+  CHECK_STR(pn_layer_buffer_name(b, 2), NULL);
+  CHECK(pn_tensor_ndim(pn_layer_param(l, 1)) == 2 && !pn_layer_param(l, 2) && !pn_layer_param(l, -1));
+  CHECK(pn_layer_buffer(b, 1) && !pn_layer_buffer(b, 2) && !pn_layer_buffer(b, -1) && !pn_layer_buffer(l, 0));
+  CHECK(!pn_layer_param(NULL, 0) && !pn_layer_param_name(NULL, 0) && !pn_layer_buffer(NULL, 0));
+  CHECK(!pn_layer_buffer_name(NULL, 0) && !pn_layer_type(NULL) && pn_layer_num_params(NULL) == 0);
+  CHECK(pn_layer_num_buffers(NULL) == 0 && pn_layer_num_states(NULL) == 0);
+  CHECK(pn_tensor_dtype(pn_layer_kl(c, l)) == PN_FLOAT32 && pn_tensor_dtype(pn_layer_kl(c, b)) == PN_FLOAT64);
+  CHECK(!pni_layer_at(-1) && !pni_layer_at(pni_layer_count()) && pni_layer_at(pni_layer_count() - 1) != NULL);
+  CHECK(!pni_initialiser_at(-1) && !pni_initialiser_at(pni_initialiser_count()) && pni_initialiser_at(0) != NULL);
+  CHECK(!pni_layer_find(NULL) && !pni_initialiser_find(NULL) && pni_layer_at(0) == pni_layer_find("linear"));
+  pn_layer_unref(b);
+  pn_layer_unref(l);
+  pn_scope_close(c, mark);
+}
+
 /* ---- loops over the rows ---- */
 
 static pn_layer *layer_of(pn_context *c, const layer_case *k) {
@@ -786,6 +875,8 @@ int main(void) {
   test_inputs(c);
   test_variances(c);
   test_several_inputs(c);
+  test_stand_ins(c);
+  test_holdings(c);
   test_draws(c);
   test_starts(c);
   test_affine_moments(c);

@@ -229,6 +229,11 @@ static void parts_of_rows(bool lstm, bool single) {
       for (int k = first; k < last; k++) CHECK_INT(touched(single, v[k], 0, size[k]), done * size[k] / ROWS);
     }
     for (int k = first; k < last; k++) CHECK(memcmp(whole[k], v[k], (size_t)size[k] * each) == 0);
+    memset(v[5], 0, (size_t)size[5] * each); /* gradients of nothing are nothing, exactly */
+    memset(v[6], 0, (size_t)size[6] * each);
+    if (back) f(&j, 0, ROWS);
+    for (int k = first; back && k < last; k++)
+      for (int64_t i = 0; i < size[k]; i++) CHECK((single ? (double)((float *)v[k])[i] : ((double *)v[k])[i]) == 0);
   }
   for (int k = 0; k < ARRAYS; k++) free(v[k]);
   pn_context_close(c);
