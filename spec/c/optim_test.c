@@ -126,7 +126,11 @@ static void test_given_gradients(pn_context *c) {
   pn_tensor *p = start(c, PN_FLOAT64), *q = start(c, PN_FLOAT64);
   pn_optim *o = pn_optim_new(c, "sgd", 2, (pn_tensor *[]){p, q}, NULL, (pn_option[]){{"lr", 1, NULL}, {0}});
   pn_tensor *one = pn_broadcast_to(c, pn_scalar(c, PN_FLOAT64, 1), 1, (int64_t[]){3});
+  pn_tensor *before[] = {bowl(c, p), bowl(c, q)};
   CHECK_STATUS(c, pn_optim_apply(c, o, (pn_tensor *[]){one, NULL}), PN_OK);
+  CHECK_STATUS(c, pn_backward(c, before[0]), PN_STALE); /* of numbers that are no more */
+  pn_context_clear_error(c);
+  CHECK_STATUS(c, pn_backward(c, before[1]), PN_OK);
   double x[3];
   pn_tensor_copy_out(c, p, x, 3);
   CHECK_NEAR(x[2], -1, 1e-15);
@@ -722,7 +726,7 @@ static void inputs_of(pn_context *c, pn_dtype dtype, int turn, int bad, pn_tenso
 
 /* Values, draws, states and buffers are those of calls, to the bit; a replay whose loss, gradient or buffer is not
  * finite says so and leaves all as it was; the plan holds the optimiser. */
-static void test_replayed(const char *name, pn_dtype dtype, int threads) {
+static void test_replayed(const char *name, pn_dtype dtype, int threads, int *steps_of) {
   enum { CALLED, REPLAYED };
   static const char *const said[] = {"the loss must be finite",
                                      "gradient of parameter 3 (shape [2, 3]) must be finite: given by the caller",
@@ -742,6 +746,8 @@ static void test_replayed(const char *name, pn_dtype dtype, int threads) {
       take(&l[REPLAYED], inside, out[REPLAYED]);
       CHECK((plan = pn_capture_end(c, 2, out[REPLAYED])) != NULL);
       pn_optim_ref(l[REPLAYED].o);
+      if (*steps_of == 0) *steps_of = pn_plan_num_steps(plan); /* an update is one step, whatever it does */
+      CHECK_INT(pn_plan_num_steps(plan), *steps_of);
     } else {
       CHECK_STATUS(c, pn_plan_run(c, plan, 3, in[REPLAYED], out[REPLAYED]), PN_OK);
     }
@@ -824,9 +830,11 @@ int main(void) {
   test_clipped_matrices(c);
   test_own_refusals(c);
   test_spent(c);
+  int steps_of = 0;
   for (int threads = 1; threads <= 2; threads++)
     for (int k = 0; k < 6; k++)
-      test_replayed((const char *[]){"adam", "sgld", "muon"}[k % 3], k < 3 ? PN_FLOAT64 : PN_FLOAT32, threads);
+      test_replayed((const char *[]){"adam", "sgld", "muon"}[k % 3], k < 3 ? PN_FLOAT64 : PN_FLOAT32, threads,
+                    &steps_of);
   CHECK_INT(pn_context_objects(c), 0);
   CHECK_STATUS(c, pn_context_status(c), PN_OK);
   pn_context_close(c);
