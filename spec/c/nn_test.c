@@ -186,8 +186,8 @@ static void test_initialisers(pn_context *c) {
   CHECK_FAIL(c, PN_DOMAIN, "distribution must be one of: normal uniform; got 'cauchy'");
 }
 
-/* Each number is the normal (or uniform) one of the same generator, scaled by the fans: a window's places multiply both,
- * one axis is both, and a number by itself has fans of 1. */
+/* Each number is the normal (or uniform) one of the same generator, scaled by the fans: a window's places multiply
+ * both, one axis is both, and a number by itself has fans of 1. */
 static void test_scales(pn_context *c) {
   static const struct {
     int ndim;
