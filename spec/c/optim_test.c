@@ -739,8 +739,8 @@ static void inputs_of(pn_context *c, pn_dtype dtype, int turn, int bad, pn_tenso
   }
 }
 
-/* Values, draws, states and buffers are those of calls, to the bit; a step whose loss, gradient or buffer is not finite
- * says so and leaves all as it was; the plan holds the optimiser. */
+/* Values, draws, states and buffers are those of calls, to the bit; a step whose loss, gradient or buffer is not
+ * finite says so and leaves all as it was; the plan holds the optimiser. */
 static void test_replayed(const char *name, pn_dtype dtype, int threads) {
   enum { CALLED, REPLAYED };
   static const char *const said[] = {"the loss must be finite", "gradient of parameter 3 (shape [2, 3]) must be finite",
