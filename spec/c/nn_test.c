@@ -490,6 +490,17 @@ static void test_several_inputs(pn_context *c) {
   CHECK_FAIL(c, PN_SHAPE, "multi_head_attention: value must have shape [2, 3, 4], got [2, 2, 4]");
   CHECK(!pn_layer_call(c, l, 3, (pn_tensor *[]){q, NULL, few}, PN_MODE_EVALUATION, NULL));
   CHECK_FAIL(c, PN_SHAPE, "multi_head_attention: value must be as long as key, 3, got 2");
+  pn_tensor *none_at_all = pn_zeros(c, PN_FLOAT64, 3, (int64_t[]){0, 3, 4});
+  CHECK(!pn_layer_call(c, l, 2, (pn_tensor *[]){none_at_all, q}, PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "multi_head_attention: key must have shape [0, source, 4], got [2, 3, 4]");
+  pn_layer *relu = pn_layer_new(c, "relu", 0, NULL, PN_FLOAT64, NULL, NULL);
+  CHECK(!pn_layer_forward(c, relu, NULL, PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_STATE, "relu: input must be a tensor, got NULL");
+  pn_layer *form = pn_layer_new(c, "bilinear", 3, (int64_t[]){5, 4, 1}, PN_FLOAT64, NULL, NULL);
+  CHECK(!pn_layer_call(c, form, 2, (pn_tensor *[]){q, q}, PN_MODE_EVALUATION, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "bilinear: x1 must have shape [..., 5], got [2, 3, 4]");
+  pn_layer_unref(form);
+  pn_layer_unref(relu);
   pn_layer_unref(l);
   pn_scope_close(c, mark);
 }

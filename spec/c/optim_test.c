@@ -703,7 +703,7 @@ static learner learner_of(const char *name, pn_dtype dtype, int threads) {
   return l;
 }
 
-/* One step of sum (w x + noise)^2 + sum sqrt(u^2 r) + sum s with updates of both buffers, and numbers drawn after it. */
+/* One step of sum (w x + noise)^2 + sum sqrt(u^2 r) + sum s with updates of both buffers, and draws after it. */
 static void take(learner *l, pn_tensor *const *in, pn_tensor *out[2]) {
   pn_context *c = l->c;
   pn_dtype dtype = pn_tensor_dtype(in[0]);
@@ -740,7 +740,7 @@ static void inputs_of(pn_context *c, pn_dtype dtype, int turn, int bad, pn_tenso
 }
 
 /* Values, draws, states and buffers are those of calls, to the bit; a step whose loss, gradient or buffer is not
- * finite says so and leaves all as it was; the plan holds the optimiser. */
+ * finite says so and leaves all as it was; a plan holds the optimiser. */
 static void test_replayed(const char *name, pn_dtype dtype, int threads) {
   enum { CALLED, REPLAYED };
   static const char *const said[] = {"the loss must be finite", "gradient of parameter 3 (shape [2, 3]) must be finite",
