@@ -58,6 +58,8 @@ static void test_rest(pn_context *c) {
   CHECK_STATUS(c, pn_optim_apply(c, o, &g), PN_OK);
   pn_tensor_copy_out(c, pn_optim_state(c, o, 1), m, 3);
   for (int k = 0; k < 3; k++) CHECK_NEAR(m[k], 1e-4, 1e-6);
+  volatile double tiny = 1e-310; /* outside of updates arithmetic is as ever */
+  CHECK(tiny * 0.5 > 0);
   for (int i = 0; i < 1000; i++) CHECK_STATUS(c, pn_optim_apply(c, o, &zero), PN_OK);
   pn_tensor_copy_out(c, p, before, 3);
   CHECK_STATUS(c, pn_optim_apply(c, o, &zero), PN_OK);
@@ -124,14 +126,20 @@ static void test_given_gradients(pn_context *c) {
   pn_tensor *p = start(c, PN_FLOAT64), *q = start(c, PN_FLOAT64);
   pn_optim *o = pn_optim_new(c, "sgd", 2, (pn_tensor *[]){p, q}, NULL, (pn_option[]){{"lr", 1, NULL}, {0}});
   pn_tensor *one = pn_broadcast_to(c, pn_scalar(c, PN_FLOAT64, 1), 1, (int64_t[]){3});
+  pn_tensor *before[] = {bowl(c, p), bowl(c, q)};
   CHECK_STATUS(c, pn_optim_apply(c, o, (pn_tensor *[]){one, NULL}), PN_OK);
+  CHECK_STATUS(c, pn_backward(c, before[0]), PN_STALE); /* of numbers that are no more */
+  pn_context_clear_error(c);
+  CHECK_STATUS(c, pn_backward(c, before[1]), PN_OK);
   double x[3];
   pn_tensor_copy_out(c, p, x, 3);
   CHECK_NEAR(x[2], -1, 1e-15);
   pn_tensor_copy_out(c, q, x, 3);
   CHECK_NEAR(x[2], 0, 1e-15);
   CHECK_STATUS(c, pn_optim_apply(c, o, (pn_tensor *[]){one, pn_scalar(c, PN_FLOAT64, 1)}), PN_SHAPE);
-  CHECK_FAIL(c, PN_SHAPE, "parameter 2 (shape [3])");
+  CHECK_FAIL(c, PN_SHAPE, "sgd: gradient of parameter 2 (shape [3]) must have its shape, got []");
+  CHECK_STATUS(c, pn_optim_apply(c, o, (pn_tensor *[]){one, pn_zeros(c, PN_FLOAT64, 1, (int64_t[]){2})}), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "sgd: gradient of parameter 2 (shape [3]) must have its shape, got [2]");
   CHECK_STATUS(c, pn_optim_apply(c, o, (pn_tensor *[]){pn_cast(c, one, PN_FLOAT32), NULL}), PN_DTYPE);
   CHECK_FAIL(c, PN_DTYPE, "float64, got float32");
   CHECK_STATUS(c, pn_optim_apply(c, o, (pn_tensor *[]){NULL, NULL}), PN_STATE);
@@ -490,6 +498,29 @@ static void test_sums(void) {
   }
 }
 
+/* The norm of as many numbers as fill shards of 16384, one less and one more, after larger ones. */
+static void test_norm_of_shards(pn_context *c, pn_dtype dtype) {
+  static const int64_t sizes[] = {40000, 32769, 32768, 32767, 16385, 16384, 1};
+  static double g[40000], got[40000];
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    size_t mark = pn_scope_open(c);
+    double squares = 0, worst = 0;
+    for (int64_t k = 0; k < sizes[i]; k++) {
+      g[k] = (float)(2 + cos(0.7 * (double)k));
+      squares += g[k] * g[k];
+    }
+    pn_tensor *p = pn_param(c, pn_zeros(c, dtype, 1, &sizes[i]));
+    pn_tensor *grad = pn_cast(c, pn_from_data(c, PN_FLOAT64, 1, &sizes[i], g), dtype);
+    pn_optim *o = pn_optim_new(c, "sgd", 1, &p, NULL, (pn_option[]){{"lr", 1, NULL}, {"clip_norm", 0.5, NULL}, {0}});
+    CHECK_STATUS(c, pn_optim_apply(c, o, &grad), PN_OK);
+    pn_tensor_copy_out(c, p, got, sizes[i]);
+    for (int64_t k = 0; k < sizes[i]; k++) worst = fmax(worst, fabs(got[k] / g[k] * sqrt(squares) + 0.5));
+    CHECK(worst < (dtype == PN_FLOAT64 ? 1e-12 : 1e-6));
+    pn_optim_unref(o);
+    pn_scope_close(c, mark);
+  }
+}
+
 /* A norm whose squares overflow, or vanish, is |g| all the same. */
 static void test_norm(pn_context *c) {
   for (int big = 0; big < 2; big++) {
@@ -513,6 +544,20 @@ static void test_norm(pn_context *c) {
     size_t held = pn_context_memory(c, NULL);
     CHECK_STATUS(c, pn_optim_apply(c, o, grad), PN_OK);
     CHECK(pn_context_memory(c, NULL) == held);
+    /* in a plan, too: half of each gradient, when it is captured and when it is run */
+    pn_tensor *given[] = {grad[0], grad[2]}, *inside[2], *out;
+    double before[3];
+    pn_tensor_copy_out(c, p[0], before, 3);
+    CHECK_STATUS(c, pn_optim_set(c, o, "clip_norm", 6.5 * size), PN_OK);
+    CHECK_STATUS(c, pn_capture_begin(c, 2, given, inside), PN_OK);
+    CHECK_STATUS(c, pn_optim_apply(c, o, (pn_tensor *[]){inside[0], NULL, inside[1]}), PN_OK);
+    out = pn_neg(c, inside[0]);
+    pn_plan *plan = pn_capture_end(c, 1, &out);
+    CHECK_STATUS(c, pn_plan_run(c, plan, 2, given, &out), PN_OK);
+    pn_tensor_copy_out(c, p[0], got, 3);
+    CHECK_NEAR(got[2], before[2] - 4 * size, 1e-12);
+    CHECK_INT(c->evaluating, 0);
+    pn_plan_unref(plan);
     pn_optim_unref(o);
     pn_scope_close(c, mark);
   }
@@ -634,6 +679,158 @@ static void test_own_refusals(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
+/* ---- a step that is captured, beside one that is called ---- */
+
+enum { W, REST, U, LEARNED, NUMBERS = 6 };
+
+typedef struct {
+  pn_context *c;
+  pn_tensor *p[LEARNED], *buffer[2];
+  pn_optim *o;
+} learner;
+
+static learner learner_of(const char *name, pn_dtype dtype, int threads) {
+  learner l = {.c = pn_context_new(&(pn_context_config){.seed = 8, .threads = threads})};
+  pn_context *c = l.c;
+  for (int i = 0; i < LEARNED; i++) {
+    double v[NUMBERS];
+    for (int k = 0; k < NUMBERS; k++) v[k] = cos(1.3 * k + i);
+    l.p[i] = pn_param(c, pn_cast(c, pn_from_data(c, PN_FLOAT64, 2, (int64_t[]){2, 3}, v), dtype));
+  }
+  l.buffer[0] = pn_buffer(c, pn_full(c, dtype, 2, (int64_t[]){2, 3}, 0.5));
+  l.buffer[1] = pn_buffer(c, pn_zeros(c, dtype, 0, NULL));
+  l.o = pn_optim_new(c, name, LEARNED, l.p, NULL, (pn_option[]){{"lr", 0.05, NULL}, {0}});
+  return l;
+}
+
+/* One step of sum (w x + noise)^2 + sum sqrt(u^2 r) + sum s with updates of both buffers, and draws after it. */
+static void take(learner *l, pn_tensor *const *in, pn_tensor *out[2]) {
+  pn_context *c = l->c;
+  pn_dtype dtype = pn_tensor_dtype(in[0]);
+  pn_tensor *noise = pn_randn(c, NULL, dtype, 2, (int64_t[]){2, 3});
+  pn_tensor *a = pn_sum(c, pn_square(c, pn_add(c, pn_mul(c, l->p[W], in[0]), noise)), PN_ALL, 0);
+  out[0] = pn_add(c, a, pn_sum(c, pn_sqrt(c, pn_mul(c, pn_square(c, l->p[U]), in[1])), PN_ALL, 0));
+  out[0] = pn_add(c, out[0], pn_sum(c, in[3], PN_ALL, 0));
+  out[0] = pn_with_update(c, out[0], l->buffer[0], in[2], 0.25);
+  out[0] = pn_with_update(c, out[0], l->buffer[1], pn_sum(c, in[0], PN_ALL, 0), 0.5);
+  pn_optim_step(c, l->o, out[0]);
+  out[1] = pn_rand(c, NULL, dtype, 1, (int64_t[]){2});
+}
+
+enum { HELD = 1 + (LEARNED * 3 + 2) * NUMBERS };
+
+static void numbers_of(const learner *l, double *to) {
+  pn_tensor_copy_out(l->c, pn_optim_state(l->c, l->o, 0), to, LEARNED);
+  to += LEARNED;
+  for (int i = 0; i < LEARNED; i++, to += NUMBERS) pn_tensor_copy_out(l->c, l->p[i], to, NUMBERS);
+  for (int i = 1; i < pn_optim_num_states(l->o); i++, to += NUMBERS)
+    pn_tensor_copy_out(l->c, pn_optim_state(l->c, l->o, i), to, NUMBERS);
+  pn_tensor_copy_out(l->c, l->buffer[0], to, NUMBERS);
+  pn_tensor_copy_out(l->c, l->buffer[1], to + NUMBERS, 1);
+}
+
+static void inputs_of(pn_context *c, pn_dtype dtype, int turn, int bad, pn_tensor **in) {
+  static const double wrong[] = {INFINITY, 0, NAN};
+  for (int k = 0; k < 4; k++) {
+    double v[NUMBERS];
+    for (int i = 0; i < NUMBERS; i++) v[i] = 1.5 + sin(turn + 0.7 * i + k);
+    if (k > 0 && bad == k % 3) v[4] = wrong[bad];
+    in[k] = pn_cast(c, pn_from_data(c, PN_FLOAT64, 2, (int64_t[]){2, 3}, v), dtype);
+  }
+}
+
+/* Values, draws, states and buffers are those of calls, to the bit; a step whose loss, gradient or buffer is not
+ * finite says so and leaves all as it was; a plan holds the optimiser. */
+static void test_replayed(const char *name, pn_dtype dtype, int threads) {
+  enum { CALLED, REPLAYED };
+  static const char *const said[] = {"the loss must be finite", "gradient of parameter 3 (shape [2, 3]) must be finite",
+                                     "buffers: the update of a buffer of shape [2, 3] must be finite"};
+  learner l[2] = {learner_of(name, dtype, threads), learner_of(name, dtype, threads)};
+  pn_context *c = l[REPLAYED].c;
+  pn_plan *plan = NULL;
+  for (int turn = 0; turn < 5; turn++) {
+    size_t mark[2] = {pn_scope_open(l[CALLED].c), pn_scope_open(c)};
+    pn_tensor *in[2][4], *inside[4], *out[2][2];
+    double held[2][HELD] = {{0}}, got[2][2], before[HELD] = {0};
+    uint64_t draws[2][2];
+    for (int k = 0; k < 2; k++) inputs_of(l[k].c, dtype, turn, -1, in[k]);
+    take(&l[CALLED], in[CALLED], out[CALLED]);
+    if (turn == 0) {
+      CHECK_STATUS(c, pn_capture_begin(c, 4, in[REPLAYED], inside), PN_OK);
+      take(&l[REPLAYED], inside, out[REPLAYED]);
+      CHECK((plan = pn_capture_end(c, 2, out[REPLAYED])) != NULL);
+      pn_optim_ref(l[REPLAYED].o);
+    } else {
+      CHECK_STATUS(c, pn_plan_run(c, plan, 4, in[REPLAYED], out[REPLAYED]), PN_OK);
+    }
+    for (int k = 0; k < 2; k++) {
+      numbers_of(&l[k], held[k]);
+      pn_tensor_copy_out(l[k].c, out[k][1], got[k], 2);
+      CHECK_STATUS(l[k].c, pn_context_status(l[k].c), PN_OK);
+    }
+    CHECK(memcmp(held[CALLED], held[REPLAYED], sizeof *held) == 0);
+    CHECK(memcmp(got[CALLED], got[REPLAYED], sizeof *got) == 0);
+    CHECK(held[REPLAYED][W] == turn + 1 && held[REPLAYED][REST] == 0 && held[REPLAYED][U] == turn + 1);
+    for (int bad = 0; bad < 3 && turn % 2; bad++) {
+      inputs_of(c, dtype, turn, bad, in[REPLAYED]);
+      pn_rng_get_state(pn_context_rng(c), draws[0]);
+      int64_t objects = pn_context_objects(c);
+      size_t inner = pn_scope_open(c);
+      CHECK_STATUS(c, pn_plan_run(c, plan, 4, in[REPLAYED], out[REPLAYED]), PN_NAN);
+      CHECK_FAIL(c, PN_NAN, said[bad]);
+      pn_scope_close(c, inner);
+      CHECK_INT(pn_context_objects(c), objects);
+      pn_rng_get_state(pn_context_rng(c), draws[1]);
+      numbers_of(&l[REPLAYED], before);
+      CHECK(memcmp(before, held[REPLAYED], sizeof before) == 0 && memcmp(draws[0], draws[1], sizeof *draws) == 0);
+    }
+    if (turn == 0) pn_optim_unref(l[REPLAYED].o);
+    for (int k = 0; k < 2; k++) pn_scope_close(l[k].c, mark[k]);
+  }
+  for (int bad = 0; bad < 3; bad++) { /* a call that is refused leaves all as it was, too */
+    size_t mark = pn_scope_open(l[CALLED].c);
+    double held[2][HELD] = {{0}};
+    pn_tensor *in[4], *out[2];
+    inputs_of(l[CALLED].c, dtype, 1, bad, in);
+    numbers_of(&l[CALLED], held[0]);
+    take(&l[CALLED], in, out);
+    CHECK_FAIL(l[CALLED].c, PN_NAN, said[bad]);
+    numbers_of(&l[CALLED], held[1]);
+    CHECK(memcmp(held[0], held[1], sizeof *held) == 0);
+    pn_scope_close(l[CALLED].c, mark);
+  }
+  pn_optim_unref(l[CALLED].o);
+  pn_optim_unref(l[REPLAYED].o);
+  pn_plan_unref(plan);
+  for (int k = 0; k < 2; k++) {
+    CHECK_INT(l[k].c->evaluating, 0);
+    for (int i = 0; i < LEARNED; i++) CHECK_INT(l[k].p[i]->refs, 1);
+    for (int i = 0; i < 2; i++) CHECK_INT(l[k].buffer[i]->refs, 1);
+    pn_context_close(l[k].c);
+  }
+}
+
+/* A step that spends its loss is the same step; of a gradient that is not finite the origin is gone by then. */
+static void test_spent(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *p[2] = {start(c, PN_FLOAT64), start(c, PN_FLOAT64)}, *huge = pn_scalar(c, PN_FLOAT64, 1e308);
+  pn_optim *o[2];
+  double got[2][3];
+  for (int k = 0; k < 2; k++) o[k] = pn_optim_new(c, "sgd", 1, &p[k], NULL, NULL);
+  CHECK_STATUS(c, pn_optim_step(c, o[0], bowl(c, p[0])), PN_OK);
+  CHECK_STATUS(c, pni_optim_step_spend(c, o[1], bowl(c, p[1])), PN_OK);
+  for (int k = 0; k < 2; k++) pn_tensor_copy_out(c, p[k], got[k], 3);
+  CHECK(memcmp(got[0], got[1], sizeof *got) == 0 && got[0][0] != 0);
+  pn_tensor *zero = pn_mul(c, p[1], pn_scalar(c, PN_FLOAT64, 0));
+  CHECK_STATUS(c, pni_optim_step_spend(c, o[1], pn_sum(c, pn_sqrt(c, zero), PN_ALL, 0)), PN_NAN);
+  CHECK_FAIL(c, PN_NAN,
+             "sgd: gradient of parameter 1 (shape [3]) must be finite: where, a step that is not compiled tells");
+  CHECK_STATUS(c, pni_optim_step_spend(c, o[1], pn_mul(c, pn_mul(c, bowl(c, p[1]), huge), huge)), PN_NAN);
+  CHECK_FAIL(c, PN_NAN, "sgd: the loss must be finite: 'mul' ");
+  for (int k = 0; k < 2; k++) pn_optim_unref(o[k]);
+  pn_scope_close(c, mark);
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
   test_adam(c, PN_FLOAT64, 1e-12);
@@ -654,8 +851,14 @@ int main(void) {
   test_shards(PN_FLOAT32);
   test_sums();
   test_norm(c);
+  test_norm_of_shards(c, PN_FLOAT64);
+  test_norm_of_shards(c, PN_FLOAT32);
   test_clipped_matrices(c);
   test_own_refusals(c);
+  test_spent(c);
+  for (int threads = 1; threads <= 2; threads++)
+    for (int k = 0; k < 6; k++)
+      test_replayed((const char *[]){"adam", "sgld", "muon"}[k % 3], k < 3 ? PN_FLOAT64 : PN_FLOAT32, threads);
   CHECK_INT(pn_context_objects(c), 0);
   CHECK_STATUS(c, pn_context_status(c), PN_OK);
   pn_context_close(c);

@@ -1,6 +1,10 @@
 /* recurrent_test.c: recurrent layers against the same networks step by step in other operations: values, last states,
  * gradients and gradients of gradients; sizes at the ends of vectors, one step and more than an operation takes inputs,
  * both directions, lengths, strides, both types, one thread and two; refusals. */
+#include <stdlib.h>
+#include "../../src/nn/recurrent/nn_op.h"
+#include "../../src/nn/recurrent/recurrent.h"
+#include "../../src/tensor/product/gemm.h"
 #include "check.h"
 
 enum { MOST_STEPS = 70, LEAVES = 7 };
@@ -163,6 +167,160 @@ static void rows(const char *kind, pn_dtype dtype) {
   CHECK(memcmp(got[0][1], got[1][1], BATCH * IN * STEPS * sizeof(double)) == 0);
 }
 
+/* ---- the kernels themselves ---- */
+
+enum { HIDDEN = 5, ROWS = 15, STEPS = 3, ARRAYS = 15, FORWARD = 7, BACK = 10, ROOM = 14 };
+static const double untouched = -7;
+
+static void put(bool single, void *to, int64_t n, double by) {
+  for (int64_t i = 0; i < n; i++) {
+    double v = by == 0 ? untouched : sin(by * (double)(i + 1)) * (1 + 0.3 * (double)(i % 5));
+    if (single)
+      ((float *)to)[i] = (float)v;
+    else
+      ((double *)to)[i] = v;
+  }
+}
+
+static int touched(bool single, const void *of, int64_t begin, int64_t end) {
+  int n = 0;
+  for (int64_t i = begin; i < end; i++)
+    n += (single ? (double)((const float *)of)[i] : ((const double *)of)[i]) != untouched;
+  return n;
+}
+
+/* Rows by themselves are those of all rows, to the bit; they touch their own places of the results and of the scratch
+ * alone. Blocks are as large as they must be, for the sanitiser. */
+static void parts_of_rows(bool lstm, bool single) {
+  enum { ALL = STEPS * ROWS, MOST = ALL * 4 * HIDDEN };
+  static const int64_t part[][2] = {{2, 3}, {3, ROWS - 1}, {0, 2}, {ROWS - 1, ROWS}};
+  static double whole[ARRAYS][MOST];
+  const int64_t width = (lstm ? 4 : 3) * HIDDEN, cell = lstm ? HIDDEN : 0, state = ROWS * HIDDEN;
+  const int64_t size[ARRAYS] = {
+      ALL * width,  HIDDEN * width,         width,        state,       state,
+      ALL * HIDDEN, ALL * HIDDEN,           ALL * HIDDEN, ALL * cell,  4 * ALL * HIDDEN,
+      ALL * width,  lstm ? 0 : ALL * width, state,        ROWS * cell, pni_recurrent_room(ROWS, HIDDEN)};
+  const pni_recurrent_kernels *all = single ? &pni_recurrent_f32 : &pni_recurrent_f64;
+  const size_t each = single ? sizeof(float) : sizeof(double);
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
+  void *v[ARRAYS];
+  for (int k = 0; k < ARRAYS; k++) {
+    v[k] = malloc((size_t)size[k] * each + 1);
+    put(single, v[k], size[k], 0.7 + 0.1 * k);
+  }
+  pni_recurrence j = {c,    STEPS, ROWS, HIDDEN, v[0], v[1],  NULL,  v[2],  v[3],  v[4],
+                      v[7], v[8],  v[9], v[5],   v[6], v[10], v[11], v[12], v[13], v[ROOM]};
+  for (int back = 0; back < 2; back++) {
+    pni_shard f = lstm ? (back ? all->lstm_adjoint : all->lstm) : back ? all->gru_adjoint : all->gru;
+    int first = back ? BACK : FORWARD, last = back ? ROOM : BACK;
+    for (int k = first; k < last; k++) put(single, v[k], size[k], 0);
+    f(&j, 0, ROWS);
+    for (int k = first; k < last; k++) {
+      memcpy(whole[k], v[k], (size_t)size[k] * each);
+      put(single, v[k], size[k], 0);
+    }
+    int64_t done = 0;
+    for (int i = 0; i < 4; i++) {
+      int64_t begin = pni_recurrent_room(part[i][0], HIDDEN), end = pni_recurrent_room(part[i][1], HIDDEN);
+      put(single, v[ROOM], size[ROOM], 0);
+      f(&j, part[i][0], part[i][1]);
+      CHECK(touched(single, v[ROOM], 0, begin) == 0 && touched(single, v[ROOM], end, size[ROOM]) == 0);
+      done += part[i][1] - part[i][0];
+      for (int k = first; k < last; k++) CHECK_INT(touched(single, v[k], 0, size[k]), done * size[k] / ROWS);
+    }
+    for (int k = first; k < last; k++) CHECK(memcmp(whole[k], v[k], (size_t)size[k] * each) == 0);
+    memset(v[5], 0, (size_t)size[5] * each); /* gradients of nothing are nothing, exactly */
+    memset(v[6], 0, (size_t)size[6] * each);
+    if (back) f(&j, 0, ROWS);
+    for (int k = first; back && k < last; k++)
+      for (int64_t i = 0; i < size[k]; i++) CHECK((single ? (double)((float *)v[k])[i] : ((double *)v[k])[i]) == 0);
+  }
+  for (int k = 0; k < ARRAYS; k++) free(v[k]);
+  pn_context_close(c);
+}
+
+/* Products are cut where there are more than 2^29 multiplications of rows: those on both sides of the cut are what they
+ * are in a small batch, with the weight as it is and packed, and nothing is put behind the last one. */
+static void many_rows(bool packed) {
+  enum { WIDE = 512, ALL = 3 * WIDE, CUT = (1 << 29) / (ALL * WIDE) + 1, BATCH = CUT + 4, FROM = CUT - 3, LAST = 7 };
+  static const size_t size[] = {ALL * WIDE, 4 * BATCH * WIDE, BATCH * WIDE, BATCH * ALL, BATCH * ALL, 2 * BATCH * WIDE};
+  float *place[6], few[LAST * WIDE], worst = 0;
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
+  for (int k = 0; k < 6; k++) {
+    place[k] = malloc(size[k] * sizeof **place);
+    for (size_t i = 0; i < size[k]; i++)
+      place[k][i] = k < 5 ? (float)(int)(i * 2654435761u >> 9 & 255) * 4e-4f - 0.05f : 0;
+  }
+  pni_recurrence j = {.context = c,
+                      .steps = 1,
+                      .batch = BATCH,
+                      .hidden = WIDE,
+                      .w = place[0],
+                      .gates = place[1],
+                      .h0 = place[2],
+                      .dh_in = place[2],
+                      .dgi = place[3],
+                      .dgh = place[4],
+                      .dh0 = place[5]};
+  float *got = place[5] + FROM * WIDE, *pack = malloc((size_t)pni_gemm_pack_size(WIDE, ALL) * sizeof *pack);
+  pni_gemm_pack(true, WIDE, ALL, place[0], pack);
+  if (packed) j.packed = pack;
+  pni_recurrent_f32.gru_adjoint(&j, 0, BATCH);
+  memcpy(few, got, sizeof few);
+  for (int i = 0; i < BATCH * WIDE; i++) worst = fmaxf(worst, fabsf(place[5][BATCH * WIDE + i]));
+  CHECK(worst == 0);
+  pni_recurrent_f32.gru_adjoint(&j, FROM, BATCH);
+  for (int i = 0; i < LAST * WIDE; i++) worst = fmaxf(worst, fabsf(few[i] - got[i]));
+  CHECK(worst < 1e-6f && few[0] != few[3 * WIDE] && few[3 * WIDE] != few[6 * WIDE]);
+  volatile float tiny = 1e-40f; /* outside of products arithmetic is as ever */
+  CHECK(tiny * 0.5f > 0);
+  for (int k = 0; k < 6; k++) free(place[k]);
+  free(pack);
+  pn_context_close(c);
+}
+
+/* What the scans refuse: one input in each row is not what it should be. */
+static void scans(void) {
+  static const struct {
+    bool lstm;
+    int k, ndim;
+    int64_t shape[3];
+    const char *why;
+  } row[] = {{false, 1, 3, {9, 3, 1}, "gru: weight_hh must have shape [3 hidden, hidden], got [9, 3, 1]"},
+             {false, 1, 1, {9}, "gru: weight_hh must have shape [3 hidden, hidden], got [9]"},
+             {false, 1, 2, {12, 3}, "gru: weight_hh must have shape [3 hidden, hidden], got [12, 3]"},
+             {false, 1, 2, {0, 0}, "gru: weight_hh must have shape [3 hidden, hidden], got [0, 0]"},
+             {false, 0, 3, {2, 4, 12}, "gru: projected input must have shape [T, B, 9], got [2, 4, 12]"},
+             {false, 0, 2, {4, 9}, "gru: projected input must have shape [T, B, 9], got [4, 9]"},
+             {false, 2, 1, {8}, "gru: bias_hh must have shape [9], got [8]"},
+             {false, 2, 2, {9, 1}, "gru: bias_hh must have shape [9], got [9, 1]"},
+             {false, 3, 2, {3, 3}, "gru: initial state must have shape [4, 3], got [3, 3]"},
+             {false, 3, 2, {4, 2}, "gru: initial state must have shape [4, 3], got [4, 2]"},
+             {false, 3, 3, {4, 3, 1}, "gru: initial state must have shape [4, 3], got [4, 3, 1]"},
+             {true, 1, 2, {9, 3}, "lstm: weight_hh must have shape [4 hidden, hidden], got [9, 3]"},
+             {true, 0, 3, {2, 4, 9}, "lstm: projected input must have shape [T, B, 12], got [2, 4, 9]"},
+             {true, 2, 2, {4, 4}, "lstm: initial state must have shape [4, 3], got [4, 4]"},
+             {true, 3, 2, {4, 4}, "lstm: initial state must have shape [4, 3], got [4, 4]"},
+             {false, -1, 0, {0}, NULL},
+             {true, -1, 0, {0}, NULL}};
+  pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    size_t mark = pn_scope_open(c);
+    int64_t g = row[i].lstm ? 12 : 9;
+    pn_tensor *h = pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){4, 3}), *b = pn_zeros(c, PN_FLOAT64, 1, &g);
+    pn_tensor *in[] = {pn_zeros(c, PN_FLOAT64, 3, (int64_t[]){2, 4, g}), pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){g, 3}),
+                       row[i].lstm ? h : b, h};
+    if (row[i].k >= 0) in[row[i].k] = pn_zeros(c, PN_FLOAT64, row[i].ndim, row[i].shape);
+    pn_tensor *y = pni_apply(c, row[i].lstm ? &pni_nn_op_lstm_scan : &pni_nn_op_gru_scan, 4, in, NULL);
+    CHECK(!y == (row[i].why != NULL));
+    if (row[i].why) CHECK_FAIL(c, PN_SHAPE, row[i].why);
+    if (y) CHECK(pn_tensor_shape(y)[0] == (row[i].lstm ? 6 : 5) && pn_tensor_shape(y)[3] == 3);
+    pn_scope_close(c, mark);
+  }
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
 static void refusals(void) {
   pn_context *c = pn_context_new(&(pn_context_config){.threads = 1});
   size_t mark = pn_scope_open(c);
@@ -245,6 +403,10 @@ int main(void) {
     rows(kinds[k], PN_FLOAT64);
     rows(kinds[k], PN_FLOAT32);
   }
+  for (int k = 0; k < 4; k++) parts_of_rows(k & 1, k & 2);
+  many_rows(false);
+  many_rows(true);
+  scans();
   refusals();
   CHECK_DONE();
 }

@@ -39,7 +39,7 @@ static pn_tensor *make_uniform(pn_context *c, const pni_init_call *a) { return b
 
 /* Variance gain^2 / fan, as a normal or as a uniform on +-sqrt(3 variance). */
 static pn_tensor *scaled(pn_context *c, const pni_init_call *a, double fan) {
-  double s = a->option[0] / sqrt(fan > 0 ? fan : 1);
+  double s = a->option[0] / sqrt(fan);
   return a->option[1] == 0 ? gaussian(c, a, 0, s) : box(c, a, -s * sqrt(3), s * sqrt(3));
 }
 

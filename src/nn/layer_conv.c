@@ -62,25 +62,22 @@ static int64_t places(int64_t n, int64_t kernel, int64_t stride, int64_t dilatio
 /* x [batch, in, depth, height, width] as images [batch depth', in kernel, height, width]: the planes that each place of
  * the result sees, beside each other. */
 static pn_tensor *planes(pn_context *c, const pn_layer *l, pn_tensor *x, int64_t *depth) {
-  int64_t kernel[3], stride[3], padding[3], dilation[3];
-  window_of(l, KERNEL, 1, kernel);
-  window_of(l, STRIDE, 1, stride);
-  window_of(l, PADDING, 0, padding);
-  window_of(l, DILATION, 1, dilation);
-  *depth = places(x->shape[2] + 2 * padding[0], kernel[0], stride[0], dilation[0]);
+  int64_t w[DILATION + 1][3];
+  for (int k = 0; k <= DILATION; k++) pni_option_list(&l->type->options[k], l->option[k], w[k]);
+  int64_t kernel = *w[KERNEL], stride = *w[STRIDE], padding = *w[PADDING], dilation = *w[DILATION];
+  *depth = places(x->shape[2] + 2 * padding, kernel, stride, dilation);
   if (*depth < 1) {
     pni_fail(c, PN_SHAPE, "%s: kernel of depth %lld must fit in the padded volume, got depth %lld", l->type->name,
-             (long long)kernel[0], (long long)(x->shape[2] + 2 * padding[0]));
+             (long long)kernel, (long long)(x->shape[2] + 2 * padding));
     return NULL;
   }
-  pn_tensor **slice = pni_calloc_array(c, kernel[0], sizeof *slice);
-  pn_tensor *padded = padding[0] ? pn_pad(c, x, 2, padding[0], padding[0], 0) : x;
-  for (int64_t k = 0; slice && k < kernel[0]; k++)
-    slice[k] = pn_slice(c, padded, 2, k * dilation[0], *depth, stride[0]);
-  pn_tensor *y = slice ? pn_stack(c, (int)kernel[0], slice, 2) : NULL;
+  pn_tensor **slice = pni_calloc_array(c, kernel, sizeof *slice);
+  pn_tensor *padded = padding ? pn_pad(c, x, 2, padding, padding, 0) : x;
+  for (int64_t k = 0; slice && k < kernel; k++) slice[k] = pn_slice(c, padded, 2, k * dilation, *depth, stride);
+  pn_tensor *y = slice ? pn_stack(c, (int)kernel, slice, 2) : NULL;
   pni_free(c, slice);
   y = pn_permute(c, y, 6, (int[]){0, 3, 1, 2, 4, 5});
-  int64_t n = pni_times(x->shape[0], *depth), channels = pni_times(x->shape[1], kernel[0]);
+  int64_t n = pni_times(x->shape[0], *depth), channels = pni_times(x->shape[1], kernel);
   return pn_reshape(c, y, 4, (int64_t[]){n, channels, x->shape[3], x->shape[4]});
 }
 

@@ -23,7 +23,7 @@ static pn_tensor *reshape(pn_context *c, const pn_layer *l, pn_tensor *x) {
     else
       known *= l->size[i];
   }
-  if (open > 0 && known > 0 && each % known == 0) shape[open] = each / known;
+  if (open > 0 && each % known == 0) shape[open] = each / known;
   return pn_reshape(c, x, l->nsizes + 1, shape);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "layer.h"
 
-enum { MOST_WORDS = 8 };
+enum { MOST_WORDS = PNI_LAYER_INPUTS * PN_MAX_DIMS, MOST_AXES = PN_MAX_DIMS + PNI_LAYER_SIZES };
 
 /* A word of the pattern and the size it stands for in this call. */
 typedef struct {
@@ -35,7 +35,6 @@ static int size_named(const pn_layer *l, const char *text, size_t length) {
 static int64_t *find(words *w, const char *text, size_t length) {
   for (int i = 0; i < w->n; i++)
     if (w->known[i].length == length && strncmp(w->known[i].text, text, length) == 0) return &w->known[i].value;
-  if (w->n == MOST_WORDS) return NULL;
   w->known[w->n] = (word){text, length, -1};
   return &w->known[w->n++].value;
 }
@@ -43,18 +42,17 @@ static int64_t *find(words *w, const char *text, size_t length) {
 /* The axes that a pattern fixes, in order; `open` is how many stand before "...", or -1 without it. */
 typedef struct {
   int n, open;
-  int64_t *axis[PN_MAX_DIMS + 1];
-  const char *text[PN_MAX_DIMS + 1];
-  size_t length[PN_MAX_DIMS + 1];
+  int64_t *axis[MOST_AXES];
+  const char *text[MOST_AXES];
+  size_t length[MOST_AXES];
 } pattern;
 
 static void read_pattern(const pn_layer *l, words *w, const char *shape, int64_t *sizes, pattern *p) {
   *p = (pattern){.open = -1};
-  for (const char *s = shape + 1; *s && p->n < PN_MAX_DIMS; s += *s == ']' ? 1 : *s == ',' ? 2 : 0) {
+  for (const char *s = shape + 1; *s; s += *s == ']' ? 1 : 2) {
     size_t length = strcspn(s, ",]");
-    if (length == 0) break;
     int k = size_named(l, s, length);
-    int last = k < 0 ? 0 : s[length - 1] == '.' ? l->nsizes : k + 1;
+    int last = k < 0 ? k : s[length - 1] == '.' ? l->nsizes : k + 1;
     if (k < 0 && equals(s, length, "...")) {
       p->open = p->n;
     } else if (k < 0) {
@@ -62,10 +60,7 @@ static void read_pattern(const pn_layer *l, words *w, const char *shape, int64_t
       p->length[p->n] = length;
       p->axis[p->n++] = find(w, s, length);
     }
-    for (; k >= 0 && k < last && p->n < PN_MAX_DIMS; k++) {
-      p->text[p->n] = NULL;
-      p->axis[p->n++] = &sizes[k];
-    }
+    for (; k < last; k++) p->axis[p->n++] = &sizes[k];
     s += length;
   }
 }
@@ -74,11 +69,11 @@ static bool matches(const pattern *p, const pn_tensor *t) {
   if (p->open < 0 ? t->ndim != p->n : t->ndim < p->n) return false;
   for (int i = 0; i < p->n; i++) {
     int at = p->open < 0 || i < p->open ? i : t->ndim - p->n + i;
-    if (p->axis[i] && *p->axis[i] >= 0 && *p->axis[i] != t->shape[at]) return false;
+    if (*p->axis[i] >= 0 && *p->axis[i] != t->shape[at]) return false;
   }
   for (int i = 0; i < p->n; i++) {
     int at = p->open < 0 || i < p->open ? i : t->ndim - p->n + i;
-    if (p->axis[i] && *p->axis[i] < 0) *p->axis[i] = t->shape[at];
+    if (*p->axis[i] < 0) *p->axis[i] = t->shape[at];
   }
   return true;
 }
@@ -86,19 +81,19 @@ static bool matches(const pattern *p, const pn_tensor *t) {
 /* "[batch, 3, height, width]" */
 static const char *pattern_text(const pattern *p, char *buf, size_t room) {
   size_t n = (size_t)snprintf(buf, room, "[");
-  for (int i = 0; i <= p->n && n < room; i++) {
+  for (int i = 0; i <= p->n; i++) {
     const char *comma = i > 0 ? ", " : "";
     if (i == p->open) {
       n += (size_t)snprintf(buf + n, room - n, "%s...", comma);
       comma = ", ";
     }
-    if (i == p->n || n >= room) break;
-    if (p->axis[i] && *p->axis[i] >= 0)
+    if (i == p->n) break;
+    if (*p->axis[i] >= 0)
       n += (size_t)snprintf(buf + n, room - n, "%s%lld", comma, (long long)*p->axis[i]);
     else
       n += (size_t)snprintf(buf + n, room - n, "%s%.*s", comma, (int)p->length[i], p->text[i]);
   }
-  if (n < room) snprintf(buf + n, room - n, "]");
+  snprintf(buf + n, room - n, "]");
   return buf;
 }
 

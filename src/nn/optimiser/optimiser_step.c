@@ -81,7 +81,7 @@ static int64_t numbers(const pn_optim *o, pn_tensor *const *g) {
 typedef void (*piece)(pass *s, int i, int64_t from, int64_t n);
 
 static void pieces(pass *s, int64_t begin, int64_t end, piece f) {
-  for (int i = 0; i < s->o->n && end > 0; i++) {
+  for (int i = 0; i < s->o->n; i++) {
     if (!s->g[i]) continue;
     int64_t size = s->g[i]->numel, last = end < size ? end : size;
     if (begin < last) f(s, i, begin, last - begin);
@@ -183,16 +183,16 @@ static double careful_norm(int n, pn_tensor *const *g) {
       for (int64_t k = 0; g[i] && k < g[i]->numel; k++) {
         double v = fabs(pni_element(g[i], k));
         if (turn == 0)
-          big = v > big ? v : big;
+          big = fmax(big, v);
         else
           total += v / big * (v / big);
       }
   return big * sqrt(total);
 }
 
+/* One of PNI_CLIPPING. */
 static double option_of(const pn_optim *o, const char *name) {
-  int i = pni_option_find(o->type->options, name);
-  return i >= 0 ? o->option[i] : HUGE_VAL;
+  return o->option[pni_option_find(o->type->options, name)];
 }
 
 /* The norm costs a pass over the gradients; it is taken only if it may count. */
@@ -206,22 +206,19 @@ static double clip_scale(pn_context *c, pn_optim *o, pn_tensor *const *g) {
   for (int64_t k = 0; k < shards; k++) squares += s.square[k];
   pni_free(c, s.square);
   double norm = isfinite(squares) ? sqrt(squares) : careful_norm(o->n, g);
-  return norm > limit ? limit / norm : 1;
+  return fmin(1, limit / norm);
 }
 
 /* The row's directions. A replay repeats the update, so a capture must not note them. */
 static pn_status find_directions(pn_context *c, const pn_optim *o, pn_tensor *const *g, pn_tensor **direction,
                                  double scale) {
   pni_recorder *recorder = c->recorder;
-  bool no_grad = c->no_grad;
   pni_update how = {.scale = scale, .limit = option_of(o, "clip_value")};
   double v[PNI_OPTIONS];
   c->recorder = NULL;
-  c->no_grad = true;
   for (int i = 0; o->type->direction && i < o->n && !pni_failed(c); i++)
     if (g[i]) direction[i] = o->type->direction(c, o, i, options_of(o, i, v), &how, g[i]);
   c->recorder = recorder;
-  c->no_grad = no_grad;
   return c->status;
 }
 

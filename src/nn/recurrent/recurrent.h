@@ -33,10 +33,10 @@ typedef struct pni_recurrence {
   void *room;                /* pni_recurrent_room numbers */
 } pni_recurrence;
 
-enum { PNI_GRU_GATES = 3, PNI_LSTM_GATES = 4 };
+enum { PNI_GRU_GATES = 3, PNI_LSTM_GATES = 4, PNI_RECURRENT_ROOM = 7 }; /* numbers of room for each of a state */
 
 static inline int64_t pni_recurrent_room(int64_t batch, int64_t hidden) {
-  return pni_times(pni_times(batch, hidden), 12);
+  return pni_times(pni_times(batch, hidden), PNI_RECURRENT_ROOM);
 }
 
 typedef struct pni_recurrent_kernels {

@@ -16,7 +16,7 @@
 static void multiply(const pni_recurrence *j, pni_watch *w, int64_t m, int64_t n, int64_t k, const REAL *x, bool add,
                      REAL *out) {
   enum { MOST = 1 << 29, PER_STEP = 16 }; /* multiplications at a time, some hundredths of a second, and in a step */
-  int64_t most = MOST / (n * k + 1) + 1;
+  int64_t most = MOST / (n * k) + 1;
   for (int64_t i = 0; i < m; i += most) {
     int64_t rows = m - i < most ? m - i : most;
     if (i && pni_watch_leaves(w, most * n * k / PER_STEP)) return;
@@ -96,8 +96,8 @@ static void gru(void *data, int64_t begin, int64_t end) {
   const pni_recurrence *j = data;
   pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 3 * hidden;
-  REAL *gh = (REAL *)j->room + begin * hidden * 12;
-  gru_gates g = {.a = gh + rows * width, .p = gh + rows * (width + 2 * hidden)};
+  REAL *gh = (REAL *)j->room + begin * hidden * PNI_RECURRENT_ROOM;
+  gru_gates g = {.a = gh + rows * width, .p = gh}; /* p stands where gh was read before */
   const REAL *h = at(j, j->h0, 0, begin, hidden);
   for (int64_t t = 0; t < j->steps && !pni_watch_leaves(&watch, rows * hidden * hidden); t++) {
     REAL *out = at(j, j->h, t, begin, hidden);
@@ -163,14 +163,14 @@ static void gru_adjoint(void *data, int64_t begin, int64_t end) {
 
 /* ---- LSTM ---- */
 
-/* One step's gates: s [rows, 3 H] holds i, f and o, g [rows, H], both kept for the adjoint; tanh of the new c in e. */
+/* One step's gates: s [rows, 3 H] holds i, f and o, g [rows, H], both kept for the adjoint; the arguments of the
+ * sigmoids in a, all arguments, that of tanh and then tanh of the new c in e. */
 typedef struct {
-  REAL *a, *s, *p, *g, *e;
+  REAL *a, *s, *g, *e;
 } lstm_gates;
 
 static lstm_gates lstm_room(REAL *room, int64_t rows, int64_t hidden) {
-  int64_t size = rows * hidden;
-  return (lstm_gates){.a = room, .p = room + 3 * size, .e = room + 4 * size};
+  return (lstm_gates){.a = room, .e = room + 3 * rows * hidden};
 }
 
 static void lstm_step(const pni_recurrence *j, int64_t t, int64_t begin, lstm_gates *l) {
@@ -179,30 +179,31 @@ static void lstm_step(const pni_recurrence *j, int64_t t, int64_t begin, lstm_ga
   l->g = step + (j->batch * 3 + begin) * j->hidden;
 }
 
-static void lstm_compute(lstm_gates l, int64_t rows, int64_t hidden, const REAL *restrict gate) {
-  REAL *restrict a = l.a, *restrict p = l.p;
-  for (int64_t i = 0; i < rows; i++, gate += 4 * hidden) {
-    memcpy(a + i * 3 * hidden, gate, (size_t)(2 * hidden) * sizeof *a);
-    memcpy(a + i * 3 * hidden + 2 * hidden, gate + 3 * hidden, (size_t)hidden * sizeof *a);
-    memcpy(p + i * hidden, gate + 2 * hidden, (size_t)hidden * sizeof *p);
+/* What e loses of a row was read with the row before it or in it. */
+static void lstm_compute(lstm_gates l, int64_t rows, int64_t hidden) {
+  REAL *a = l.a, *p = l.e;
+  const REAL *gate = l.e;
+  for (int64_t i = 0; i < rows; i++, gate += 4 * hidden, a += 3 * hidden, p += hidden) {
+    memcpy(a, gate, (size_t)(2 * hidden) * sizeof *a);
+    memcpy(a + 2 * hidden, gate + 3 * hidden, (size_t)hidden * sizeof *a);
+    memcpy(p, gate + 2 * hidden, (size_t)hidden * sizeof *p);
   }
-  VECTOR(sigmoid, a, 1, l.s, 3 * rows * hidden);
-  VECTOR(tanh, p, 1, l.g, rows * hidden);
+  VECTOR(sigmoid, l.a, 1, l.s, 3 * rows * hidden);
+  VECTOR(tanh, l.e, 1, l.g, rows * hidden);
 }
 
 static void lstm(void *data, int64_t begin, int64_t end) {
   const pni_recurrence *j = data;
   pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 4 * hidden;
-  lstm_gates l = lstm_room((REAL *)j->room + begin * hidden * 12, rows, hidden);
+  lstm_gates l = lstm_room((REAL *)j->room + begin * hidden * PNI_RECURRENT_ROOM, rows, hidden);
   const REAL *h = at(j, j->h0, 0, begin, hidden), *c = at(j, j->c0, 0, begin, hidden);
-  REAL *gate = l.e; /* the rest of the room, 4 H per row; what it held is copied before e is written */
   for (int64_t t = 0; t < j->steps && !pni_watch_leaves(&watch, rows * hidden * hidden); t++) {
     REAL *restrict out = at(j, j->h, t, begin, hidden), *restrict cell = at(j, j->c, t, begin, hidden);
     lstm_step(j, t, begin, &l);
-    memcpy(gate, at(j, j->gi, t, begin, width), (size_t)(rows * width) * sizeof *gate);
-    multiply(j, &watch, rows, width, hidden, h, true, gate);
-    lstm_compute(l, rows, hidden, gate);
+    memcpy(l.e, at(j, j->gi, t, begin, width), (size_t)(rows * width) * sizeof *l.e);
+    multiply(j, &watch, rows, width, hidden, h, true, l.e);
+    lstm_compute(l, rows, hidden);
     for (int64_t i = 0; i < rows; i++)
       for (int64_t k = 0; k < hidden; k++) {
         int64_t e = i * hidden + k;
@@ -241,7 +242,7 @@ static void lstm_adjoint(void *data, int64_t begin, int64_t end) {
   const pni_recurrence *j = data;
   pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 4 * hidden, size = rows * hidden;
-  lstm_gates l = lstm_room((REAL *)j->room + begin * hidden * 12, rows, hidden);
+  lstm_gates l = lstm_room((REAL *)j->room + begin * hidden * PNI_RECURRENT_ROOM, rows, hidden);
   REAL *restrict dh = at(j, j->dh0, 0, begin, hidden), *restrict dc = at(j, j->dc0, 0, begin, hidden);
   memset(dh, 0, (size_t)size * sizeof *dh);
   memset(dc, 0, (size_t)size * sizeof *dc);
