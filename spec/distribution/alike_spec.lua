@@ -1,0 +1,176 @@
+-- Every distribution: rows of more numbers than a piece of a kernel has are what their elements are alone, whichever
+-- parameters are shared, adjacent or strided; float32 gives what float64 makes of the same numbers.
+local pn = require "penumbra"
+local assert = require "luassert"
+
+local dist = pn.dist
+local MANY <const> = 602 -- two pieces and some more
+local FUNCTIONS <const> = { "mean", "variance", "stddev", "mode", "entropy" }
+local AT_POINTS <const> = { "cdf", "log_cdf", "log_survival" }
+
+-- Each number within rel of its size and of `floor` of the largest one, and of 1.
+local function close(got, want, rel, floor, what)
+  assert.same(want:shape(), got:shape())
+  got, want = got:detach():to("float64"):reshape { -1 }, want:detach():to("float64"):reshape { -1 }
+  if want:numel() == 0 then return end
+  local size = pn.where(want:isfinite(), want:abs(), pn.zeros {})
+  local bound = rel * (size + floor * math.max(1, size:max():item()))
+  if (got - want):abs():le(bound):all():item() then return end
+  got, want, bound = got:totable(), want:totable(), bound:totable()
+  for i, w in ipairs(want) do
+    local same = got[i] == w or (got[i] ~= got[i] and w ~= w) or math.abs(got[i] - w) <= bound[i]
+    assert(same, ("%s: number %d is %.9g, expected %.9g"):format(what, i, got[i], w))
+  end
+end
+
+-- Row, golden cases that are not extreme, parameters of a case, points where it has a density.
+local rows = {}
+for _, row in ipairs(pn.rows()) do
+  if row.kind == "distribution" then
+    local list = {}
+    for k, case in ipairs(require("spec.golden.distribution." .. row.name).cases) do
+      if not case.extreme then
+        local x, given = {}, {}
+        for i, v in ipairs(case.x) do
+          if case.log_prob[i] > -1e5 then x[#x + 1] = v end
+        end
+        for _, p in ipairs(row.parameters) do
+          if case.params[p.name] ~= nil then given[#given + 1] = p end
+        end
+        list[#list + 1] = { params = case.params, given = given, number = k,
+          x = pn.tensor(x, { dtype = row.support == "integer_interval" and "int64" or "float64" }) }
+      end
+    end
+    rows[#rows + 1] = { row = row, cases = list }
+  end
+end
+
+-- t with a first axis of n, repeated over it.
+local function all_along(t, n) return t:unsqueeze(1):broadcast_to { n, table.unpack(t:shape()) }:contiguous() end
+
+-- The same elements in other places of memory.
+local function strided(t) return pn.stack({ t, t }, -1):select(-1, 2) end
+
+-- Elements 1, 2, ... of t over and over, n of them.
+local function tiled(t, n)
+  local index = {}
+  for i = 1, n do index[i] = (i - 1) % t:size(1) end
+  return t:take(1, pn.tensor(index, { dtype = "int64" }))
+end
+
+-- Parameters and points of a case as leaves, x first if it has slopes; own: which parameters each element has of its own.
+local function law(row, case, x, own, change)
+  local leaves, each, t = {}, {}, {}
+  local function leaf(v, is_own)
+    v = pn.param(v)
+    leaves[#leaves + 1], each[#each + 1] = v, is_own
+    return v
+  end
+  local n = x:size(1)
+  if not row.discrete and x:dtype() == "float64" then x = leaf(change(x), true) end
+  for k, p in ipairs(case.given) do
+    local v, is_own = pn.tensor(case.params[p.name]), own(k) and not p.size
+    if is_own then v = change(all_along(v, n)) end
+    t[p.name] = p.discrete and v or leaf(v, is_own)
+  end
+  return dist[row.name](t):log_prob(x), leaves, each
+end
+
+local function unchanged(t) return t end
+local function every() return true end
+local WAYS <const> = { every, function() return false end, function(k) return k % 2 == 0 end,
+  function(k) return k % 2 == 1 end }
+
+describe("in long rows", function()
+  for _, entry in ipairs(rows) do
+    local row = entry.row
+    it(row.name .. " has the density and the slopes of each element", function()
+      pn.seed(12)
+      local weight = pn.rand { MANY } + 0.5
+      for _, case in ipairs(entry.cases) do
+        local short, parts = law(row, case, case.x, every, unchanged)
+        local slopes = short:requires_grad() and pn.grad(short:sum(), parts) or {}
+        local x, values = tiled(case.x, MANY), tiled(short:detach(), MANY)
+        for k, g in ipairs(slopes) do
+          local lead = { MANY }
+          for i = 2, #g:shape() do lead[i] = 1 end
+          slopes[k] = tiled(g, MANY) * weight:reshape(lead)
+        end
+        for way, own in ipairs(WAYS) do
+          local lp, leaves, each = law(row, case, x, own, way % 2 == 1 and strided or unchanged)
+          local what = ("case %d, way %d"):format(case.number, way)
+          close(lp, values, 1e-12, 1e-3, what)
+          local function check(from, to)
+            local got = pn.grad((lp * weight):sum(), { table.unpack(leaves, from, to) })
+            for i, g in ipairs(got) do
+              local k = from + i - 1
+              close(g, each[k] and slopes[k] or slopes[k]:sum(1), 1e-10, 1e-3, what .. ", slope " .. k)
+            end
+          end
+          if #slopes > 0 then check(1, #slopes) end
+          for k = 1, #slopes > 1 and #slopes or 0 do check(k, k) end
+        end
+      end
+    end)
+  end
+end)
+
+-- Laws whose formulas lose digits of float32: they subtract what is nearly equal.
+local BENT <const> = { beta_binomial = 1e-5, continuous_bernoulli = 2e-5, lkj_cholesky = 5e-4, log_uniform = 1e-5,
+  relaxed_bernoulli = 1e-4, relaxed_one_hot_categorical = 5e-6, von_mises = 2e-5 }
+
+-- Parameters of a case in a dtype, rounded to float32 first.
+local function rounded(case, dtype)
+  local t = {}
+  for _, p in ipairs(case.given) do
+    t[p.name] = pn.tensor(case.params[p.name], { dtype = "float32" }):to(dtype)
+    if not p.discrete then t[p.name] = pn.param(t[p.name]) end
+  end
+  return t
+end
+
+describe("in float32", function()
+  for _, entry in ipairs(rows) do
+    local row = entry.row
+    it(row.name .. " is what float64 makes of the same numbers", function()
+      for _, case in ipairs(entry.cases) do
+        local function of(dtype)
+          local t, leaves, list = rounded(case, dtype), {}, {}
+          for _, p in ipairs(case.given) do
+            if not p.discrete then leaves[#leaves + 1] = t[p.name] end
+          end
+          local d, x = dist[row.name](t), case.x
+          if x:dtype() == "float64" then x = x:to "float32":to(dtype) end
+          if not row.discrete and x:dtype() == dtype then
+            x = pn.param(x)
+            leaves[#leaves + 1] = x
+          end
+          local function note(name, value)
+            list[#list + 1] = { name, value }
+            if not value:requires_grad() then return end
+            local y = pn.where(value:detach():isfinite(), value, 0 * value:detach()):sum()
+            for k, g in ipairs(pn.grad(y, leaves)) do list[#list + 1] = { name .. ", slope " .. k, g } end
+          end
+          note("log_prob", d:log_prob(x))
+          for _, name in ipairs(FUNCTIONS) do
+            if row.functions[name] then note(name, d[name](d)) end
+          end
+          for _, name in ipairs(AT_POINTS) do
+            if row.functions[name] then note(name, d[name](d, x)) end
+          end
+          if row.functions.icdf then note("icdf", d:icdf(pn.tensor({ 0.125, 0.75 }, { dtype = dtype }))) end
+          return list
+        end
+        local got, want = of "float32", of "float64"
+        for k, pair in ipairs(got) do
+          local value, mine = want[k][2]:detach(), pair[2]:detach()
+          assert.equal(value:dtype() == "int64" and "int64" or "float32", mine:dtype())
+          value, mine = value:to "float64", mine:to "float64"
+          local large = pn.logical_and(value:abs():gt(1e30), value:isfinite()) -- float32 may overflow on the way
+          close(pn.where(large, 0, mine), pn.where(large, 0, value), BENT[row.name] or 2e-6, 1e-2,
+            ("case %d, %s"):format(case.number, pair[1]))
+        end
+      end
+    end)
+  end
+end)
