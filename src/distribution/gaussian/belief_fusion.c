@@ -63,10 +63,10 @@ static void natural_of(const pn_beliefs *b, unsigned set, int i, double *eta, do
   *eta = sum - surplus * p0 * prior_mean(b, i), *precision = all - surplus * p0;
 }
 
-/* The logarithm of the integral of e^(eta z - precision z^2 / 2), without log(2 pi) / 2. */
-static double log_normaliser(double eta, double precision) { return 0.5 * (eta * eta / precision - log(precision)); }
+/* Twice the logarithm of the integral of e^(eta z - precision z^2 / 2), without log(2 pi). */
+static double log_normaliser(double eta, double precision) { return eta * eta / precision - log(precision); }
 
-/* Point-wise mutual information of a set, but for what sets of one size have in common; -inf where there is no
+/* Twice the point-wise mutual information of a set, but for what sets of one size have in common; -inf where there is no
  * product. */
 static double information(const pn_beliefs *b, unsigned set) {
   double total = 0;
