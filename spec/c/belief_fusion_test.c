@@ -111,6 +111,23 @@ static void rule(pn_context *c) {
   CHECK_INT(r.fused.undecided, 0);
 }
 
+/* A belief that is the prior in all numbers has moved by nothing but rounding, and is in conflict with nobody. */
+static void says_nothing(pn_context *c) {
+  for (int k = 0; k < 80; k++) {
+    int size = k % 8 + 1;
+    double mean[16], scale[16], m0[8], s0[8];
+    for (int i = 0; i < size; i++) {
+      m0[i] = mean[i] = 0.1 * i, s0[i] = 0.3 + 0.11 * i + 0.013 * k;
+      scale[i] = 1 / sqrt(1 / (s0[i] * s0[i])); /* as it comes out of a precision */
+      mean[size + i] = 2, scale[size + i] = 0.1;
+    }
+    pn_beliefs b = {.sources = 2, .size = size, .mean = mean, .scale = scale, .prior_mean = m0, .prior_scale = s0};
+    results r;
+    CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+    CHECK(r.conflicts[2] == 0 && r.conflicts[1] > 0.5);
+  }
+}
+
 /* Scales of any size: 2 KL of normals whose scales differ by the factor 2 is 1/4 - 1 + log 4, each of 300 numbers, far
  * below what a product of them could hold. */
 static void small_scales(pn_context *c) {
@@ -361,6 +378,7 @@ int main(void) {
   rule(c);
   chooses_as_by_all_subsets(c);
   conflicting(c);
+  says_nothing(c);
   small_scales(c);
   refusals(c);
   pn_context_close(c);
