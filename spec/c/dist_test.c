@@ -108,7 +108,7 @@ static void check_refusals(void) {
   CHECK(make2("normal", vec(2, (double[]){0, 0}), vec(3, (double[]){1, 1, 1})) == NULL);
   CHECK_FAIL(c, PN_SHAPE, "batch shapes of the parameters must broadcast");
   CHECK(make1("norml", NULL, num(1)) == NULL);
-  CHECK_FAIL(c, PN_MISSING, "there is no distribution 'norml'");
+  CHECK_FAIL(c, PN_MISSING, "dist_new: there is no distribution 'norml'");
   CHECK(make2("normal", num(0), NULL) == NULL);
   CHECK_FAIL(c, PN_STATE, "parameter 2 must be a tensor, got NULL");
 }
@@ -621,6 +621,138 @@ static void check_chain(void) {
   }
 }
 
+static void refused(const void *made, pn_status status, const char *text) {
+  CHECK(!made);
+  CHECK_STR(pn_context_message(c), text);
+  CHECK_FAIL(c, status, text);
+}
+
+static pn_tensor *zeros(int ndim, int64_t m, int64_t n) { return pn_zeros(c, PN_FLOAT64, ndim, (int64_t[]){m, n}); }
+
+/* Gaussian factors and divergences of what does not fit. */
+static void check_factors(void) {
+  pn_tensor *one = num(1), *two = zeros(1, 2, 0), *three = zeros(1, 3, 0), *single = pn_scalar(c, PN_FLOAT32, 1);
+  static const struct {
+    const char *form;
+    int ndim[2];
+    int64_t eta[2], lambda[2];
+    const char *text; /* NULL: fits */
+  } row[] = {
+      {"scalar", {0, 0}, {0}, {0}, NULL},
+      {"scalar", {1, 0}, {2}, {0}, NULL},
+      {"diagonal", {1, 1}, {2}, {2}, NULL},
+      {"diagonal", {1, 2}, {2}, {3, 2}, NULL},
+      {"full", {1, 2}, {2}, {2, 2}, NULL},
+      {"full", {2, 2}, {3, 2}, {2, 2}, NULL},
+      {"diagonal",
+       {0, 1},
+       {0},
+       {2},
+       "natural: precision must fit a diagonal precision_mean of shape [], got shape [2]"},
+      {"diagonal",
+       {1, 0},
+       {2},
+       {0},
+       "natural: precision must fit a diagonal precision_mean of shape [2], got shape []"},
+      {"diagonal",
+       {1, 1},
+       {2},
+       {3},
+       "natural: precision must fit a diagonal precision_mean of shape [2], got shape [3]"},
+      {"full", {1, 1}, {2}, {2}, "natural: precision must fit a full precision_mean of shape [2], got shape [2]"},
+      {"full", {1, 2}, {2}, {3, 2}, "natural: precision must fit a full precision_mean of shape [2], got shape [3, 2]"},
+      {"full",
+       {1, 2},
+       {2},
+       {2, 3},
+       "natural: precision must fit a full precision_mean of shape [2], got shape [2, 3]"}};
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+    pn_natural *s = pn_natural_new(c, row[k].form, zeros(row[k].ndim[0], row[k].eta[0], row[k].eta[1]),
+                                   zeros(row[k].ndim[1], row[k].lambda[0], row[k].lambda[1]));
+    if (row[k].text) refused(s, PN_SHAPE, row[k].text);
+    CHECK_STATUS(c, pn_context_status(c), PN_OK);
+    if (s) CHECK_STR(pn_natural_form(s), row[k].form);
+    pn_natural_unref(s);
+  }
+  CHECK(!pn_natural_new(c, "scalar", two, three) && pn_context_status(c) == PN_SHAPE);
+  pn_context_clear_error(c);
+  refused(pn_natural_new(c, "round", one, one), PN_MISSING,
+          "natural: form must be scalar, diagonal or full, got 'round'");
+  refused(pn_natural_new(c, "scalar", pn_scalar(c, PN_INT64, 1), one), PN_DTYPE,
+          "natural: parameters must have one float dtype, got int64 and float64");
+  refused(pn_natural_new(c, "scalar", one, single), PN_DTYPE,
+          "natural: parameters must have one float dtype, got float64 and float32");
+  pn_natural *scalar = pn_natural_new(c, "scalar", one, one), *diagonal = pn_natural_new(c, "diagonal", two, two);
+  refused(pn_natural_product(c, scalar, diagonal), PN_SHAPE,
+          "natural: factors must be of numbers or of vectors alike, got scalar and diagonal");
+  refused(pn_natural_quotient(c, diagonal, scalar), PN_SHAPE,
+          "natural: factors must be of numbers or of vectors alike, got diagonal and scalar");
+  CHECK(!pn_natural_form(NULL) && !pn_natural_precision(NULL) && !pn_natural_precision_mean(NULL) &&
+        !pn_natural_ref(NULL));
+  pn_dist *n = make2("normal", zeros(2, 3, 2), num(1)), *vector = pn_dist_independent(c, n, 1),
+          *matrix = pn_dist_independent(c, n, 2), *other = make2("normal", three, num(1)),
+          *longer = pn_dist_independent(c, other, 1), *narrow = make2("normal", single, single),
+          *gamma = make2("gamma", num(1), num(1));
+  refused(pn_natural_of(c, gamma), PN_MISSING, "natural: there are no natural parameters of gamma with 0 event axes");
+  refused(pn_natural_of(c, matrix), PN_MISSING, "natural: there are no natural parameters of normal with 2 event axes");
+  refused(pn_natural_expected_log(c, scalar, vector), PN_SHAPE,
+          "expected_log: normal must have 0 event axes for a scalar factor, got 1");
+  refused(pn_natural_expected_log(c, diagonal, n), PN_SHAPE,
+          "expected_log: normal must have 1 event axes for a diagonal factor, got 0");
+  refused(pn_dist_renyi(c, n, gamma, 0.5), PN_MISSING, "renyi: there is no closed form for normal and gamma");
+  refused(pn_dist_renyi(c, gamma, n, 0.5), PN_MISSING, "renyi: there is no closed form for gamma and normal");
+  refused(pn_dist_renyi(c, vector, longer, 0.5), PN_MISSING,
+          "renyi: there is no closed form for normal and normal with different events");
+  refused(pn_dist_renyi(c, vector, n, 0.5), PN_MISSING,
+          "renyi: there is no closed form for normal and normal with different events");
+  static const double order[] = {0, -1, INFINITY, NAN};
+  for (int k = 0; k < 4; k++) {
+    char text[64];
+    snprintf(text, sizeof text, "renyi: order must be positive and finite, got %.7g", order[k]);
+    refused(pn_dist_renyi(c, n, n, order[k]), PN_DOMAIN, text);
+  }
+  refused(pn_dist_renyi(c, n, narrow, 0.5), PN_DTYPE,
+          "renyi: distributions must have one dtype, got float64 and float32");
+  refused(pn_dist_kl(c, n, narrow), PN_DTYPE, "kl: distributions must have one dtype, got float64 and float32");
+  CHECK_INT(pn_tensor_ndim(pn_dist_renyi(c, n, n, 0.5)), 2);
+  CHECK_INT(pn_tensor_ndim(pn_dist_renyi(c, vector, vector, 0.5)), 1);
+  CHECK_INT(pn_tensor_ndim(pn_dist_renyi(c, matrix, matrix, 2)), 0);
+  pn_natural_unref(scalar), pn_natural_unref(diagonal), pn_dist_unref(n), pn_dist_unref(vector), pn_dist_unref(matrix);
+  pn_dist_unref(other), pn_dist_unref(longer), pn_dist_unref(narrow), pn_dist_unref(gamma);
+}
+
+/* As many axes as a tensor can have, and one fewer where a draw or a matrix needs one itself. */
+static void check_axes(void) {
+  static const int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  pn_dist *labels = make1("categorical", NULL, vec(2, (double[]){0.25, 0.75})),
+          *atoms = make1("empirical", NULL, vec(3, (double[]){1, 2, 3})),
+          *three = make1("categorical", NULL, vec(3, (double[]){0.2, 0.3, 0.5})),
+          *rate = make1("poisson", NULL, num(3));
+  refused(pn_dist_kl(c, labels, three), PN_SHAPE,
+          "kl: categorical and categorical must have one number of classes, got 2 and 3");
+  for (int n = 7; n <= 8; n++) {
+    pn_dist *wide = pn_dist_expand(c, labels, n, ones);
+    pn_tensor *x = pn_dist_sample(c, wide, NULL, 0, NULL);
+    if (n == 7) CHECK_INT(pn_tensor_ndim(x), 7);
+    if (n == 8) refused(x, PN_SHAPE, "categorical: sample: at most 7 batch axes are possible");
+    x = pn_dist_sample(c, atoms, NULL, n, ones);
+    if (n == 7) CHECK_INT(pn_tensor_ndim(x), 7);
+    if (n == 8) refused(x, PN_SHAPE, "empirical: sample: at most 7 axes are possible");
+    x = pn_dist_sample(c, labels, NULL, n, ones);
+    CHECK_INT(pn_tensor_ndim(x), n);
+    refused(pn_dist_sample(c, wide, NULL, 9 - n, ones), PN_SHAPE,
+            "categorical: sample: at most 8 axes are possible, got 9");
+    pn_dist *fewer = pn_dist_expand(c, rate, n - 1, ones);
+    x = pn_dist_entropy(c, fewer);
+    if (n == 7) CHECK_INT(pn_tensor_ndim(x), 6);
+    if (n == 8) refused(x, PN_SHAPE, "entropy: at most 6 axes are possible");
+    pn_dist_unref(fewer);
+    pn_dist_unref(wide);
+  }
+  refused(pn_dist_masked(c, rate, num(1)), PN_DTYPE, "masked: mask must be bool, got float64");
+  pn_dist_unref(labels), pn_dist_unref(atoms), pn_dist_unref(three), pn_dist_unref(rate);
+}
+
 int main(void) {
   check_sets();
   c = pn_context_new(&(pn_context_config){.seed = 1});
@@ -639,6 +771,8 @@ int main(void) {
   check_ends();
   check_continuous_bernoulli();
   check_chain();
+  check_factors();
+  check_axes();
   pn_scope_close(c, mark);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
