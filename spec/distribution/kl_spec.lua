@@ -275,6 +275,60 @@ describe("the divergence of a law with heavy tails", function()
       dist.kl(dist.logistic(0, 1), dist.cauchy(0.3, 1.5)):item(), 1e-12, "one degree")
   end)
 
+  -- E[f(x)], x logistic, by the trapezoidal rule, and x uniform by tanh-sinh's.
+  local function of_logistic(loc, scale, f)
+    local z = pn.linspace(-80, 80, 32001)
+    local weight = (-2 * ((z * 0.5):abs():exp() + (z * -0.5):abs():neg():exp()):log()):exp() * 0.005
+    return (f(loc + scale * z) * weight):sum():item()
+  end
+  local function of_uniform(low, high, f)
+    local t = pn.linspace(-4, 4, 16001)
+    local u = t:sinh() * (math.pi / 2)
+    local share = (2 * u):sigmoid()
+    local weight = share * (-2 * u):sigmoid() * t:cosh() * (math.pi * 8 / 16000)
+    return (f(low + (high - low) * share) * weight):sum():item()
+  end
+
+  it("is that of quadrature near and far, on both sides of where series begin", function()
+    local function check(got, want, ...)
+      assert(math.abs(got - want) < 3e-13 * (1 + math.abs(want)), ("%s: %.17g, by quadrature %.17g"):format(
+        table.concat({ ... }, " "), got, want))
+    end
+    -- the logistic's width is 2 pi 2.5, its series begins at ten of them; the uniform's at eight halves of its own
+    for _, b in ipairs { 0.25, 3, 40, 100, 156.5, 157.5, 400 } do
+      for _, a in ipairs { 0, 1.7, -20, 156.5, -157.5, 600 } do
+        local q = dist.cauchy(a - 3, b)
+        local want = of_logistic(-3, 2.5, function(x) return q:log_prob(x) end)
+        check(dist.kl(dist.logistic(-3, 2.5), q):item(), -want - dist.logistic(-3, 2.5):entropy():item(), "logistic", a, b)
+      end
+    end
+    for _, b in ipairs { 0.05, 0.3, 1, 5, 7.95, 8.05, 40 } do
+      for _, a in ipairs { 0, 0.5, -1, 1.5, 7.95, -8.05, 100 } do
+        local p, q = dist.uniform(1, 4), dist.cauchy(2.5 + 1.5 * a, 1.5 * b)
+        local want = -math.log(3) - of_uniform(1, 4, function(x) return q:log_prob(x) end)
+        check(dist.kl(p, q):item(), want, "uniform", a, b)
+        q = dist.logistic(2.5 + 1.5 * a, b)
+        want = -math.log(3) - of_uniform(1, 4, function(x) return q:log_prob(x) end)
+        check(dist.kl(p, q):item(), want, "uniform and logistic", a, b)
+      end
+    end
+  end)
+
+  it("has the slopes of differences on both sides of where series begin", function()
+    for _, b in ipairs { 0.4, 7, 12 } do
+      for _, a in ipairs { 0.3, -9, 14 } do
+        local w = { pn.param(a), pn.param(b), pn.param(1.3) }
+        for _, p in ipairs { "logistic", "uniform" } do
+          assert(pn.check_gradients(function()
+            local law = p == "logistic" and dist.logistic(0.2, w[3] * 0.12) or dist.uniform(-0.3, w[3])
+            local value = dist.kl(law, dist.cauchy(w[1], w[2]))
+            return p == "logistic" and value or value + dist.kl(law, dist.logistic(w[1], w[2]))
+          end, w, { order = 2 }))
+        end
+      end
+    end
+  end)
+
   it("of vectors and a normal comes from moments", function()
     local one = dist.multivariate_student_t { df = 4.5, loc = { 0.1 }, scale_tril = { { 0.8 } } }
     local q = dist.multivariate_normal { loc = { -0.4 }, scale_tril = { { 1.3 } } }
