@@ -291,7 +291,7 @@ describe("the divergence of a law with heavy tails", function()
 
   it("is that of quadrature near and far, on both sides of where series begin", function()
     local function check(got, want, ...)
-      assert(math.abs(got - want) < 3e-13 * (1 + math.abs(want)), ("%s: %.17g, by quadrature %.17g"):format(
+      assert(math.abs(got - want) < 3e-14 * (1 + math.abs(want)), ("%s: %.17g, by quadrature %.17g"):format(
         table.concat({ ... }, " "), got, want))
     end
     -- the logistic's width is 2 pi 2.5, its series begins at ten of them; the uniform's at eight halves of its own
