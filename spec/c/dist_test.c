@@ -562,15 +562,17 @@ static void check_defaults(void) {
   CHECK(made >= 5);
 }
 
-/* mean - 1/2 = coth(l/2) / 2 - 1/l, and the entropy log(2 sinh(l/2) / l) - l (mean - 1/2), on both sides of where the
- * series begins. */
+/* mean - 1/2 = coth(l/2) / 2 - 1/l, variance 1/l^2 - 1/(2 sinh(l/2))^2 and entropy log(2 sinh(l/2) / l) - l (mean -
+ * 1/2), on both sides of where the series begins. */
 static void check_continuous_bernoulli(void) {
-  static const double l[] = {0.05, 0.12, 0.17, 0.19, 0.1999, 0.21, 0.4};
-  for (int i = 0; i < 14; i++) {
+  static const double l[] = {0.05, 0.12, 0.17, 0.19, 0.1999, 0.21, 0.4, 0.8, 1.15};
+  for (int i = 0; i < 18; i++) {
     double s = i % 2 ? -l[i / 2] : l[i / 2], excess = 0.5 / tanh(s / 2) - 1 / s;
     pn_dist *d = make1("continuous_bernoulli", "logits", num(s));
     CHECK_NEAR(item(pn_dist_mean(c, d)), 0.5 + excess, 1e-14);
     CHECK(fabs(item(pn_dist_entropy(c, d)) - (log(2 * sinh(s / 2) / s) - s * excess)) < 1e-14);
+    double sine = 2 * sinh(s / 2), variance = 1 / (s * s) - 1 / (sine * sine);
+    CHECK(fabs(item(pn_dist_variance(c, d)) - variance) < 1e-15 / (s * s));
     pn_dist_unref(d);
   }
   /* the mean's fifth derivative: sum B_2k / (2k)! (2k - 1) ... (2k - 5) l^(2k - 6) */
