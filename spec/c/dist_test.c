@@ -623,6 +623,52 @@ static void check_chain(void) {
   }
 }
 
+/* Sets of vectors and matrices: a row that is changed in one number is a member or not as it is alone, wherever it
+ * stands among members. */
+static void check_vector_sets(void) {
+  enum { ROWS = 300, N = 3 };
+  static const double other[] = {NAN, INFINITY, -INFINITY, -1,   -1e-6,   0,      5e-324,  1e-45, 1e-38, 0.5,  1,
+                                 2,   3,        4194305,   1e30, -3.5e38, 3.5e38, 4194304, 0.1,   1e9,   -0.25};
+  static const double by[] = {1e-7, 4e-6, -4e-6, 7e-6, -7e-6, 2e-5, -2e-5, 1e-3};
+  static const int place[] = {0, 127, 128, 255, 299};
+  enum { OTHERS = sizeof other / sizeof *other, ALL = OTHERS + sizeof by / sizeof *by };
+  static double x[ROWS * N * N];
+  static const int64_t size[2] = {N, N};
+  int sets = 0, in = 0, out = 0;
+  for (int k = 0; k < pni_constraint_count(); k++) {
+    const pni_constraint *set = pni_constraint_at(k);
+    if (set->rank == 0 || set == &pni_constraint_mean_and_variance || set == &pni_constraint_mean_and_covariance)
+      continue;
+    int width = set->rank == 1 ? N : N * N;
+    sets++;
+    for (int how = 0; how < ALL * width; how++)
+      for (int dtype = PN_FLOAT64; dtype <= PN_FLOAT32; dtype++) {
+        size_t mark = pn_scope_open(c);
+        pn_tensor *member = pni_constraint_member(c, set, PN_FLOAT64, size);
+        CHECK_STATUS(c, pn_tensor_copy_out(c, pn_broadcast_to(c, member, set->rank, size), x, width), PN_OK);
+        for (int i = width; i < ROWS * width; i++) x[i] = x[i - width];
+        int row = place[how % 5], change = how / width;
+        double *v = &x[row * width + how % width];
+        *v = change < OTHERS ? other[change] : *v + by[change - OTHERS];
+        pn_tensor *t =
+            pn_cast(c, pn_from_data(c, PN_FLOAT64, set->rank + 1, (int64_t[]){ROWS, N, N}, x), (pn_dtype)dtype);
+        double alone[N * N], mask[ROWS];
+        CHECK_STATUS(c, pn_tensor_copy_out(c, pn_cast(c, pn_select(c, t, 0, row), PN_FLOAT64), alone, width), PN_OK);
+        bool holds = set->holds(alone, size);
+        CHECK(holds || !pni_constraint_all(set, t));
+        pn_tensor *said = pn_cast(c, pni_constraint_mask(c, set, t), PN_FLOAT64);
+        CHECK_STATUS(c, pn_tensor_copy_out(c, said, mask, ROWS), PN_OK);
+        for (int i = 0; i < ROWS; i++) CHECK_INT(mask[i], i == row ? holds : 1);
+        pn_status want = holds ? PN_OK : PN_DOMAIN;
+        CHECK_INT(pni_constraint_require(c, set, "here", "x", t), want);
+        pn_context_clear_error(c);
+        in += holds, out += !holds;
+        pn_scope_close(c, mark);
+      }
+  }
+  CHECK(sets > 10 && in > 500 && out > 500);
+}
+
 static void refused(const void *made, pn_status status, const char *text) {
   CHECK(!made);
   CHECK_STR(pn_context_message(c), text);
@@ -775,6 +821,7 @@ int main(void) {
   check_chain();
   check_factors();
   check_axes();
+  check_vector_sets();
   pn_scope_close(c, mark);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
