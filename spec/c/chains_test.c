@@ -13,9 +13,9 @@
 
 typedef struct {
   atomic_long calls; /* chains run side by side */
-  double least; /* the density is 0 below, of the first number */
-  double slope; /* added to the gradient */
-  double tight; /* 0, or how many times narrower it is */
+  double least;      /* the density is 0 below, of the first number */
+  double slope;      /* added to the gradient */
+  double tight;      /* 0, or how many times narrower it is */
 } law;
 
 /* Two normal numbers, cut off. */

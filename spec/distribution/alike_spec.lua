@@ -58,7 +58,8 @@ local function tiled(t, n)
   return t:take(1, pn.tensor(index, { dtype = "int64" }))
 end
 
--- Parameters and points of a case as leaves, x first if it has slopes; own: which parameters each element has of its own.
+-- Parameters and points of a case as leaves, x first if it has slopes. own: which parameters each element has of its
+-- own.
 local function law(row, case, x, own, change)
   local leaves, each, t = {}, {}, {}
   local function leaf(v, is_own)
@@ -217,6 +218,42 @@ describe("a quantile of counts", function()
     pn.seed(1)
     check_quantiles(dist.geometric(pn.rand { 4000 } * 0.98 + 0.01), 20, "float64", "geometric")
   end)
+end)
+
+describe("values with fewer axes than the batch", function()
+  for _, entry in ipairs(rows) do
+    local row = entry.row
+    it("have under " .. row.name .. " the density that they have repeated", function()
+      for _, case in ipairs(entry.cases) do
+        local t = {}
+        for _, p in ipairs(case.given) do
+          local v = pn.tensor(case.params[p.name])
+          local shape = { 2, 3, table.unpack(v:shape()) }
+          t[p.name] = p.size and v or v:broadcast_to(shape):contiguous()
+          if not p.discrete then t[p.name] = pn.param(t[p.name]) end
+        end
+        local leaves, d = {}, dist[row.name](t)
+        for _, p in ipairs(case.given) do
+          if not p.discrete then leaves[#leaves + 1] = t[p.name] end
+        end
+        local one = case.x:select(1, 1):to "float64"
+        local spoilt, far = one * 1, one - 1e6
+        local first = pn.arange(one:numel()):eq(0):reshape(one:shape())
+        spoilt = pn.where(first, 0 / 0, spoilt)
+        for _, three in ipairs { { one, one, one }, { one, far, one }, { far, one, spoilt } } do
+          local x = pn.stack(three, 1)
+          local got, want = d:log_prob(x), d:log_prob(x:broadcast_to { 2, table.unpack(x:shape()) }:contiguous())
+          close(got, want, 1e-14, 0, ("case %d"):format(case.number))
+          local counted = want:detach():isfinite()
+          if want:requires_grad() then
+            local a = pn.grad(pn.where(counted, got, 0):sum(), leaves)
+            local b = pn.grad(pn.where(counted, want, 0):sum(), leaves)
+            for k, g in ipairs(a) do close(g, b[k], 1e-13, 1e-3, ("case %d, slope %d"):format(case.number, k)) end
+          end
+        end
+      end
+    end)
+  end
 end)
 
 -- Laws whose draws are made in float64, so that those of float32 are these rounded: how close they come.

@@ -66,8 +66,7 @@ static void natural_of(const pn_beliefs *b, unsigned set, int i, double *eta, do
 /* Twice the logarithm of the integral of e^(eta z - precision z^2 / 2), without log(2 pi). */
 static double log_normaliser(double eta, double precision) { return eta * eta / precision - log(precision); }
 
-/* Twice the point-wise mutual information of a set, but for what sets of one size have in common; -inf where there is no
- * product. */
+/* Twice the point-wise mutual information of a set, but for what sets of one size share; -inf: there is no product. */
 static double information(const pn_beliefs *b, unsigned set) {
   double total = 0;
   for (int i = 0; i < b->size; i++) {
