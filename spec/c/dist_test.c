@@ -5,6 +5,8 @@
 #include "check.h"
 #include "../../src/math/special.h"
 #include "../../src/distribution/distribution.h"
+#include "../../src/distribution/kernel/density.h"
+#include "../../src/tensor/lane/short_rows.h"
 #include "../golden/distribution/implicit.h"
 
 static pn_context *c;
@@ -808,6 +810,36 @@ static void check_factors(void) {
   pn_dist_unref(other), pn_dist_unref(longer), pn_dist_unref(narrow), pn_dist_unref(gamma);
 }
 
+/* Masses of labels in one pass: of those that exist, for rows that are short enough. */
+static void check_label_masses(void) {
+  for (int64_t n = 1; n <= PNI_SHORT_ROWS_LONGEST + 1; n += n < 3 ? 1 : PNI_SHORT_ROWS_LONGEST - 3) {
+    pn_tensor *logits = pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){3, n}), *y;
+    bool fits = n <= PNI_SHORT_ROWS_LONGEST;
+    for (int64_t bad = -2; bad <= n + 1; bad += bad == 1 && n > 4 ? n - 3 : 1)
+      for (int place = 0; place < 3; place++) {
+        int64_t label[3] = {0, 0, 0};
+        label[place] = bad;
+        y = pni_label_log_mass(c, logits, pn_from_data(c, PN_INT64, 1, (int64_t[]){3}, label));
+        char text[96];
+        snprintf(text, sizeof text, "label_log_mass: label must lie in 0 to %d, got %d", (int)n - 1, (int)bad);
+        if (fits && (bad < 0 || bad >= n)) refused(y, PN_DOMAIN, text);
+        if (fits && bad >= 0 && bad < n) CHECK_NEAR(at(y, place), -log((double)n), 1e-15);
+        if (!fits) CHECK(!y);
+        CHECK_STATUS(c, pn_context_status(c), PN_OK);
+      }
+    CHECK(!pni_label_log_mass(c, logits, pn_zeros(c, PN_INT64, 1, (int64_t[]){2})) &&
+          !pni_label_log_mass(c, logits, pn_zeros(c, PN_FLOAT64, 1, (int64_t[]){3})) &&
+          !pni_one_hot_log_mass(c, logits, pn_zeros(c, PN_FLOAT32, 2, (int64_t[]){3, n})) &&
+          !pni_one_hot_log_mass(c, logits, pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){2, n})));
+    y = pni_one_hot_log_mass(c, logits, pn_full(c, PN_FLOAT64, 2, (int64_t[]){3, n}, 0.5));
+    CHECK((y != NULL) == fits);
+    if (fits) CHECK_NEAR(at(y, 2), -0.5 * (double)n * log((double)n), 1e-12);
+  }
+  CHECK(
+      !pni_label_log_mass(c, pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){3, 0}), pn_zeros(c, PN_INT64, 1, (int64_t[]){3})));
+  CHECK_STATUS(c, pn_context_status(c), PN_OK);
+}
+
 /* As many axes as a tensor can have, and one fewer where a draw or a matrix needs one itself. */
 static void check_axes(void) {
   static const int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -860,6 +892,7 @@ int main(void) {
   check_chain();
   check_factors();
   check_axes();
+  check_label_masses();
   check_vector_sets();
   pn_scope_close(c, mark);
   CHECK_INT(pn_context_objects(c), 0);
