@@ -296,3 +296,35 @@ describe("draws in float32", function()
     end)
   end
 end)
+
+describe("in a plan", function()
+  for _, entry in ipairs(rows) do
+    local row = entry.row
+    it(row.name .. " says what it says outside, for values that the plan has not seen", function()
+      local case = entry.cases[1]
+      local t = {}
+      for _, p in ipairs(case.given) do t[p.name] = pn.tensor(case.params[p.name]) end
+      local d = dist[row.name](t)
+      local inside = pn.stack({ case.x:select(1, 1), case.x:select(1, 1) }, 1)
+      local away = { 2 }
+      for k = 2, #inside:shape() do away[k] = 1 end
+      local beyond = inside:to "float64" - pn.tensor({ 0, 1e6 }):reshape(away)
+      beyond = beyond:to(inside:dtype())
+      local half = pn.tensor { 0.25, 0.5 }
+      local functions = { log_prob = { inside, beyond } }
+      if row.functions.cdf then
+        for _, name in ipairs(AT_POINTS) do functions[name] = { inside, beyond } end
+      end
+      if row.functions.icdf then functions.icdf = { half, pn.tensor { 0.5, -0.5 }, pn.tensor { 1, 0 } } end
+      for name, points in pairs(functions) do
+        for first = 1, #points do
+          local f = pn.compile(function(x) return d[name](d, x) end)
+          for turn = 0, 2 * #points do
+            local x = points[(first + turn) % #points + 1]
+            close(f(x), d[name](d, x), 1e-14, 0, name)
+          end
+        end
+      end
+    end)
+  end
+end)
