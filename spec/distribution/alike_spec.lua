@@ -328,3 +328,56 @@ describe("in a plan", function()
     end)
   end
 end)
+
+-- Names of a case's parameters with their shapes, sizes of events with their values.
+local function form_of(case)
+  local words = {}
+  for k, p in ipairs(case.given) do
+    local v = pn.tensor(case.params[p.name])
+    words[k] = p.name .. " " .. table.concat(v:shape(), ",") .. (p.size and " " .. v:item() or "")
+  end
+  return table.concat(words, " ")
+end
+
+describe("in a plan of parameters", function()
+  for _, entry in ipairs(rows) do
+    local row = entry.row
+    it(row.name .. " follows them, and refuses what it refuses outside", function()
+      local first, others = entry.cases[1], {}
+      for _, case in ipairs(entry.cases) do
+        if form_of(case) == form_of(first) then others[#others + 1] = case end
+      end
+      local function made(...)
+        local t = {}
+        for k, p in ipairs(first.given) do
+          t[p.name] = p.size and pn.tensor(first.params[p.name]) or (select(k, ...))
+        end
+        return dist[row.name](t)
+      end
+      local functions = { log_prob = function(d) return d:log_prob(first.x) end }
+      for _, name in ipairs(FUNCTIONS) do
+        if row.functions[name] then functions[name] = function(d) return d[name](d) end end
+      end
+      for name, f in pairs(functions) do
+        local function direct(...) return f(made(...)) end
+        local plan = pn.compile(direct)
+        for turn = 1, 2 * #others + 1 do
+          local list = {}
+          for k, p in ipairs(first.given) do list[k] = pn.tensor(others[turn % #others + 1].params[p.name]) end
+          close(plan(table.unpack(list)), direct(table.unpack(list)), 1e-13, 1e-3, name)
+        end
+        for k, p in ipairs(first.given) do
+          local list = {}
+          for i, other in ipairs(first.given) do list[i] = pn.tensor(first.params[other.name]) end
+          list[k] = list[k] * (0 / 0)
+          local _, want = pcall(direct, table.unpack(list))
+          local ok, got = pcall(plan, table.unpack(list))
+          if not p.size then
+            assert(not ok and tostring(got):find(row.name .. ": " .. p.name .. " must be ", 1, true), tostring(got))
+            assert(tostring(want):find(row.name .. ": " .. p.name .. " must be ", 1, true), tostring(want))
+          end
+        end
+      end
+    end)
+  end
+end)
