@@ -380,4 +380,17 @@ describe("in a plan of parameters", function()
       end
     end)
   end
+
+  it("refuses ends that cross", function()
+    for name, more in pairs { uniform = {}, log_uniform = {}, truncated_normal = { loc = 1, scale = 2 } } do
+      local plan = pn.compile(function(low, high)
+        local t = { low = low, high = high }
+        for key, v in pairs(more) do t[key] = v end
+        return dist[name](t):mean()
+      end)
+      for _ = 1, 3 do assert(plan(pn.tensor { 1, 2 }, pn.tensor { 3, 4 }):isfinite():all():item()) end
+      local ok, message = pcall(plan, pn.tensor { 1, 2 }, pn.tensor { 3, 1.5 })
+      assert(not ok and tostring(message):find(name .. ": high must be above low, got 1.5 for 2", 1, true), message)
+    end
+  end)
 end)
