@@ -111,6 +111,23 @@ static void rule(pn_context *c) {
   CHECK_INT(r.fused.undecided, 0);
 }
 
+/* A belief that is the prior in all numbers has moved by nothing but rounding, and is in conflict with nobody. */
+static void says_nothing(pn_context *c) {
+  for (int k = 0; k < 80; k++) {
+    int size = k % 8 + 1;
+    double mean[16], scale[16], m0[8], s0[8];
+    for (int i = 0; i < size; i++) {
+      m0[i] = mean[i] = 0.1 * i, s0[i] = 0.3 + 0.11 * i + 0.013 * k;
+      scale[i] = 1 / sqrt(1 / (s0[i] * s0[i])); /* as it comes out of a precision */
+      mean[size + i] = 2, scale[size + i] = 0.1;
+    }
+    pn_beliefs b = {.sources = 2, .size = size, .mean = mean, .scale = scale, .prior_mean = m0, .prior_scale = s0};
+    results r;
+    CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+    CHECK(r.conflicts[2] == 0 && r.conflicts[1] > 0.5);
+  }
+}
+
 /* Scales of any size: 2 KL of normals whose scales differ by the factor 2 is 1/4 - 1 + log 4, each of 300 numbers, far
  * below what a product of them could hold. */
 static void small_scales(pn_context *c) {
@@ -129,32 +146,182 @@ static void small_scales(pn_context *c) {
   CHECK_NEAR(conflicts[2], (4 - 1 - log(4)) / (0.25 - 1 + log(4)), 1e-12);
 }
 
-static void refusals(pn_context *c) {
-  double mean[2] = {0, 0}, scale[2] = {1, 1};
-  pn_beliefs b = {.sources = 2, .size = 1, .mean = mean, .scale = scale};
+/* log of the integral of the product of the beliefs of a set over the prior's powers, but for what depends on the
+ * number of beliefs: 1 and more numbers, completed squares. */
+static double log_product(const pn_beliefs *b, const unsigned char *set) {
+  double total = 0;
+  for (int i = 0; i < b->size; i++) {
+    double m0 = b->prior_mean ? b->prior_mean[i] : 0, s0 = b->prior_scale ? b->prior_scale[i] : 1;
+    double precision = 1 / (s0 * s0), eta = m0 * precision, constant = -0.5 * eta * eta / precision - log(s0);
+    double square = constant;
+    for (int m = 0; m < b->sources; m++) {
+      double s = b->scale[m * b->size + i], mean = b->mean[m * b->size + i];
+      if (!set[m]) continue;
+      precision += 1 / (s * s) - 1 / (s0 * s0);
+      eta += mean / (s * s) - m0 / (s0 * s0);
+      square += -0.5 * mean * mean / (s * s) - log(s) - constant;
+    }
+    total += precision > 0 ? square + 0.5 * eta * eta / precision - 0.5 * log(precision) : -INFINITY;
+  }
+  return total;
+}
+
+/* The rule of the header by going through all subsets; conflicts are those that were said. */
+static int chosen(const pn_beliefs *b, const double *conflicts, unsigned char *best) {
+  int size = 0, there = 0;
+  double value = 0;
+  for (int m = 0; m < b->sources; m++) there += !b->present || b->present[m];
+  for (int code = 1; code < 1 << b->sources; code++) {
+    unsigned char set[16];
+    int n = 0;
+    bool fits = true;
+    for (int m = 0; m < b->sources; m++) n += set[m] = code >> m & 1;
+    for (int m = 0; m < b->sources; m++) {
+      if (set[m] && b->present && !b->present[m]) fits = false;
+      for (int k = 0; k < m; k++) {
+        double there_and_back = fmin(conflicts[m * b->sources + k], conflicts[k * b->sources + m]);
+        if (set[m] && set[k] && there_and_back > b->threshold) fits = false;
+      }
+    }
+    if (!fits || n < size) continue;
+    double v = n == there ? 0 : log_product(b, set);
+    if (n == size && !(v > value + 1e-9)) continue;
+    size = n, value = v;
+    memcpy(best, set, sizeof set);
+  }
+  if (size == 1 && there > 1)
+    for (int m = 0; m < b->sources; m++) best[m] = !b->present || b->present[m];
+  return size == 1 && there > 1;
+}
+
+static void chooses_as_by_all_subsets(pn_context *c) {
+  enum { MOST = 7, SIZE = 2 };
+  int partial = 0, undecided = 0, failed = 0;
+  for (int k = 0; k < 120; k++) {
+    double mean[MOST * SIZE], scale[MOST * SIZE], m0[SIZE] = {0.7, -0.2}, s0[SIZE] = {1.5, 2.5};
+    unsigned char present[MOST], best[16] = {0};
+    int sources = 2 + k % (MOST - 1);
+    for (int i = 0; i < sources * SIZE; i++) {
+      mean[i] = 3 * sin(17.3 * i + k) + (k % 3 == 0 ? 4.0 * (i / SIZE % 2) : 0);
+      scale[i] = 0.2 + (k % 3 == 1 ? 1.6 : 0.6) * fabs(cos(5.1 * i + k)); /* also wider than the prior */
+    }
+    for (int m = 0; m < sources; m++) present[m] = (m * 7 + k) % 5 != 0;
+    pn_beliefs b = {.sources = sources, .size = SIZE, .mean = mean, .scale = scale, .threshold = 0.2 + 0.3 * (k % 7)};
+    if (k % 2) b.prior_mean = m0;
+    if (k % 4 > 1) b.prior_scale = s0;
+    if (k % 5 == 0) b.present = present;
+    results r;
+    pn_status status = pn_beliefs_fuse(c, &b, into(&r));
+    CHECK_INT(r.fused.undecided, chosen(&b, r.conflicts, best));
+    CHECK_INT(status, log_product(&b, best) == -INFINITY ? PN_DOMAIN : PN_OK);
+    pn_context_clear_error(c);
+    failed += status != PN_OK;
+    int count = 0, all = 0;
+    for (int m = 0; m < sources; m++) {
+      CHECK_INT(r.kept[m], best[m]);
+      count += best[m], all += !b.present || present[m];
+    }
+    CHECK_INT(r.fused.count, count);
+    partial += count > 1 && count < all, undecided += r.fused.undecided;
+    r.fused.conflicts = NULL; /* they are looked at whether they are told or not */
+    CHECK(pn_beliefs_fuse(c, &b, &r.fused) == status);
+    pn_context_clear_error(c);
+    CHECK_INT(r.fused.count, count);
+  }
+  CHECK(partial > 50 && undecided > 10 && failed > 3);
+  /* two pairs alike: that of the first sources; without a threshold all */
+  const double mean[] = {2, 2.1, -2, -2.1}, scale[] = {0.3, 0.3, 0.3, 0.3};
+  pn_beliefs b = {.sources = 4, .size = 1, .mean = mean, .scale = scale, .threshold = 1};
   results r;
-  mean[1] = NAN;
-  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
-  CHECK_FAIL(c, PN_DOMAIN, "beliefs_fuse: mean of source 1 must be finite, got nan");
-  b.present = (const unsigned char[]){1, 0}; /* what a silent one says is not looked at */
   CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
-  b.present = NULL, mean[1] = 0, scale[0] = 0;
-  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
-  CHECK_FAIL(c, PN_DOMAIN, "scale of source 0 must be positive, got 0");
-  scale[0] = 1.1, scale[1] = 5;
-  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
-  CHECK_FAIL(c, PN_DOMAIN, "source 1 knows less than the prior");
-  b.sources = 17;
-  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
-  CHECK_FAIL(c, PN_DOMAIN, "sources must lie in 0 to 16, got 17");
-  b.sources = 2, b.size = 0;
-  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
-  CHECK_FAIL(c, PN_DOMAIN, "size must be at least 1, got 0");
-  b.size = 1, b.threshold = -1;
-  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_DOMAIN);
-  CHECK_FAIL(c, PN_DOMAIN, "threshold must not be negative");
-  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, NULL), PN_STATE);
-  CHECK_FAIL(c, PN_STATE, "must not be NULL");
+  CHECK(r.kept[0] && r.kept[1] && !r.kept[2] && !r.kept[3]);
+  b.threshold = 0;
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  CHECK_INT(r.fused.count, 4);
+}
+
+static void refused(pn_context *c, const pn_beliefs *b, pn_fused *f, pn_status status, const char *text) {
+  CHECK(pn_beliefs_fuse(c, b, f) == status);
+  CHECK_STR(pn_context_message(c), text);
+  CHECK_FAIL(c, status, text);
+}
+
+static void refusals(pn_context *c) {
+  double mean[4] = {0, 0, 0, 0}, scale[4] = {1, 1, 1, 1}, m0[2] = {0, 0}, s0[2] = {1, 1};
+  pn_beliefs good = {.sources = 2, .size = 2, .mean = mean, .scale = scale}, b = good;
+  results r;
+  static const double never[] = {NAN, INFINITY, -INFINITY}, positive[] = {NAN, INFINITY, 0, -1};
+  char text[128];
+  for (int i = 0; i < 4; i++) {
+    for (int k = 0; k < 3; k++) {
+      mean[i] = never[k];
+      snprintf(text, sizeof text, "beliefs_fuse: mean of source %d must be finite, got %g", i / 2, never[k]);
+      refused(c, &b, into(&r), PN_DOMAIN, text);
+      mean[i] = 0;
+    }
+    for (int k = 0; k < 4; k++) {
+      scale[i] = positive[k];
+      snprintf(text, sizeof text, "beliefs_fuse: scale of source %d must be positive, got %g", i / 2, positive[k]);
+      refused(c, &b, into(&r), PN_DOMAIN, text);
+      scale[i] = 1;
+    }
+  }
+  mean[2] = NAN, b.present = (const unsigned char[]){1, 0}; /* what a silent one says is not looked at */
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, into(&r)), PN_OK);
+  mean[2] = 0, b = good;
+  static const char *const prior = "beliefs_fuse: the prior must have finite means and positive scales";
+  for (int i = 0; i < 2; i++) {
+    for (int k = 0; k < 3; k++) {
+      m0[i] = never[k], b.prior_mean = m0, b.prior_scale = NULL;
+      refused(c, &b, into(&r), PN_DOMAIN, prior);
+      m0[i] = 0;
+    }
+    for (int k = 0; k < 4; k++) {
+      s0[i] = positive[k], b.prior_mean = NULL, b.prior_scale = s0;
+      refused(c, &b, into(&r), PN_DOMAIN, prior);
+      s0[i] = 1;
+    }
+  }
+  b = good, scale[0] = 1.5, scale[2] = 3, scale[1] = scale[3] = 0.1;
+  refused(c, &b, into(&r), PN_DOMAIN,
+          "beliefs_fuse: the product's precision must be positive, got -0.444444: source 1 knows less than the prior");
+  scale[0] = 3, scale[2] = 1.5;
+  refused(c, &b, into(&r), PN_DOMAIN,
+          "beliefs_fuse: the product's precision must be positive, got -0.444444: source 0 knows less than the prior");
+  double three[6] = {0}, scales[6] = {1.5, 1, 1.6, 1, 9, 1};
+  b = (pn_beliefs){
+      .sources = 3, .size = 2, .mean = three, .scale = scales, .present = (const unsigned char[]){1, 1, 0}};
+  refused(c, &b, into(&r), PN_DOMAIN, /* the silent one is not to blame */
+          "beliefs_fuse: the product's precision must be positive, got -0.164931: source 1 knows less than the prior");
+  for (int i = 0; i < 4; i++) scale[i] = 1;
+  for (int sources = -1; sources <= 17; sources += 18) {
+    b = good, b.sources = sources;
+    snprintf(text, sizeof text, "beliefs_fuse: sources must lie in 0 to 16, got %d", sources);
+    refused(c, &b, into(&r), PN_DOMAIN, text);
+  }
+  b = good, b.size = 0;
+  refused(c, &b, into(&r), PN_DOMAIN, "beliefs_fuse: size must be at least 1, got 0");
+  b = good, b.threshold = -1;
+  refused(c, &b, into(&r), PN_DOMAIN, "beliefs_fuse: threshold must not be negative, got -1");
+  b.threshold = NAN;
+  refused(c, &b, into(&r), PN_DOMAIN, "beliefs_fuse: threshold must not be negative, got nan");
+  static const char *const null = "beliefs_fuse: beliefs and fused must not be NULL",
+                           *const nulls = "beliefs_fuse: mean, scale and kept must not be NULL";
+  refused(c, &good, NULL, PN_STATE, null);
+  refused(c, NULL, into(&r), PN_STATE, null);
+  for (int k = 0; k < 5; k++) {
+    b = good, into(&r);
+    if (k == 0) b.mean = NULL;
+    if (k == 1) b.scale = NULL;
+    if (k == 2) r.fused.kept = NULL;
+    if (k == 3) r.fused.mean = NULL;
+    if (k == 4) r.fused.scale = NULL;
+    refused(c, &b, &r.fused, PN_STATE, nulls);
+  }
+  b = (pn_beliefs){.sources = 0, .size = 2}, into(&r)->kept = NULL; /* of nobody: the prior */
+  CHECK_STATUS(c, pn_beliefs_fuse(c, &b, &r.fused), PN_OK);
+  CHECK(r.fused.count == 0 && r.mean[1] == 0 && r.scale[1] == 1);
+  CHECK(pn_beliefs_fuse(NULL, &good, into(&r)) == PN_STATE);
 }
 
 static bool work(pn_context *c, const void *data) {
@@ -209,7 +376,9 @@ int main(void) {
   two_sensors(c);
   against_factors(c);
   rule(c);
+  chooses_as_by_all_subsets(c);
   conflicting(c);
+  says_nothing(c);
   small_scales(c);
   refusals(c);
   pn_context_close(c);

@@ -5,6 +5,8 @@
 #include "check.h"
 #include "../../src/math/special.h"
 #include "../../src/distribution/distribution.h"
+#include "../../src/distribution/kernel/density.h"
+#include "../../src/tensor/lane/short_rows.h"
 #include "../golden/distribution/implicit.h"
 
 static pn_context *c;
@@ -108,7 +110,7 @@ static void check_refusals(void) {
   CHECK(make2("normal", vec(2, (double[]){0, 0}), vec(3, (double[]){1, 1, 1})) == NULL);
   CHECK_FAIL(c, PN_SHAPE, "batch shapes of the parameters must broadcast");
   CHECK(make1("norml", NULL, num(1)) == NULL);
-  CHECK_FAIL(c, PN_MISSING, "there is no distribution 'norml'");
+  CHECK_FAIL(c, PN_MISSING, "dist_new: there is no distribution 'norml'");
   CHECK(make2("normal", num(0), NULL) == NULL);
   CHECK_FAIL(c, PN_STATE, "parameter 2 must be a tensor, got NULL");
 }
@@ -562,15 +564,17 @@ static void check_defaults(void) {
   CHECK(made >= 5);
 }
 
-/* mean - 1/2 = coth(l/2) / 2 - 1/l, and the entropy log(2 sinh(l/2) / l) - l (mean - 1/2), on both sides of where the
- * series begins. */
+/* mean - 1/2 = coth(l/2) / 2 - 1/l, variance 1/l^2 - 1/(2 sinh(l/2))^2 and entropy log(2 sinh(l/2) / l) - l (mean -
+ * 1/2), on both sides of where the series begins. */
 static void check_continuous_bernoulli(void) {
-  static const double l[] = {0.05, 0.12, 0.17, 0.19, 0.1999, 0.21, 0.4};
-  for (int i = 0; i < 14; i++) {
+  static const double l[] = {0.05, 0.12, 0.17, 0.19, 0.1999, 0.21, 0.4, 0.8, 1.15};
+  for (int i = 0; i < 18; i++) {
     double s = i % 2 ? -l[i / 2] : l[i / 2], excess = 0.5 / tanh(s / 2) - 1 / s;
     pn_dist *d = make1("continuous_bernoulli", "logits", num(s));
     CHECK_NEAR(item(pn_dist_mean(c, d)), 0.5 + excess, 1e-14);
     CHECK(fabs(item(pn_dist_entropy(c, d)) - (log(2 * sinh(s / 2) / s) - s * excess)) < 1e-14);
+    double sine = 2 * sinh(s / 2), variance = 1 / (s * s) - 1 / (sine * sine);
+    CHECK(fabs(item(pn_dist_variance(c, d)) - variance) < 1e-15 / (s * s));
     pn_dist_unref(d);
   }
   /* the mean's fifth derivative: sum B_2k / (2k)! (2k - 1) ... (2k - 5) l^(2k - 6) */
@@ -621,6 +625,253 @@ static void check_chain(void) {
   }
 }
 
+/* Is v [n] or [n, n] a member of the set of that name? Of what is symmetric but for a little nothing is said: -1. */
+static int is_member(const char *set, const double *v, int n, int numbers) {
+  double sum = 0, least = INFINITY;
+  int finite = 0, ones = 0, zeros = 0, whole = 0, rising = 1, low = 0, below = 1, unit = 1;
+  for (int i = 0; i < numbers; i++) {
+    sum += v[i], least = v[i] < least ? v[i] : least;
+    finite += isfinite(v[i]), ones += v[i] == 1, zeros += v[i] == 0, whole += v[i] >= 0 && v[i] == floor(v[i]);
+    low += v[i] < INFINITY;
+    if (i > 0) rising = rising && v[i] > v[i - 1];
+  }
+  bool all = finite == numbers, share = all && fabs(sum - 1) <= 1e-5;
+  if (strcmp(set, "log_weights") == 0) return low == numbers && finite > 0;
+  if (strcmp(set, "positive_vector") == 0) return all && least > 0;
+  if (strcmp(set, "simplex") == 0) return share && least >= 0;
+  if (strcmp(set, "open_simplex") == 0) return share && least > 0;
+  if (strcmp(set, "one_hot") == 0) return ones == 1 && zeros == n - 1;
+  if (strcmp(set, "count_vector") == 0) return all && whole == n;
+  if (strcmp(set, "ordered_vector") == 0) return all && rising;
+  if (strcmp(set, "permutation") == 0) return all && zeros == 1 && ones == 1 && sum == 3;
+  if (strstr(set, "real_")) return all;
+  for (int i = 0; i < n; i++) {
+    double square = 0;
+    for (int j = 0; j < n; j++) {
+      square += v[i * n + j] * v[i * n + j];
+      if (j > i) below = below && v[i * n + j] == 0;
+    }
+    below = below && v[i * n + i] > 0, unit = unit && fabs(square - 1) <= 1e-5;
+  }
+  if (strcmp(set, "correlation_cholesky") == 0) return all && below && unit;
+  if (strcmp(set, "lower_cholesky") == 0) return all && below;
+  for (int i = 0; i < numbers; i++) {
+    double gap = fabs(v[i] - v[i % n * n + i / n]);
+    if (gap > 0 && gap < 0.01) return -1;
+    all = all && gap == 0;
+  }
+  return all && v[0] > 0 && v[4] > 0 && v[8] > 0; /* diagonal but for one number, which would have no partner */
+}
+
+/* Sets of vectors and matrices: a row that is changed in one number is a member or not as it is alone, wherever it
+ * stands among members. */
+static void check_vector_sets(void) {
+  enum { ROWS = 300, N = 3 };
+  static const double other[] = {NAN, INFINITY, -INFINITY, -1,   -1e-6,   0,      5e-324,  1e-45, 1e-38, 0.5,  1,
+                                 2,   3,        4194305,   1e30, -3.5e38, 3.5e38, 4194304, 0.1,   1e9,   -0.25};
+  static const double by[] = {1e-7, 4e-6, -4e-6, 7e-6, -7e-6, 2e-5, -2e-5, 1e-3};
+  static const int place[] = {0, 127, 128, 255, 299};
+  enum { OTHERS = sizeof other / sizeof *other, ALL = OTHERS + sizeof by / sizeof *by };
+  static double x[ROWS * N * N];
+  static const int64_t size[2] = {N, N};
+  int sets = 0, in = 0, out = 0;
+  for (int k = 0; k < pni_constraint_count(); k++) {
+    const pni_constraint *set = pni_constraint_at(k);
+    if (set->rank == 0 || set == &pni_constraint_mean_and_variance || set == &pni_constraint_mean_and_covariance)
+      continue;
+    int width = set->rank == 1 ? N : N * N;
+    sets++;
+    for (int how = 0; how < ALL * width; how++)
+      for (int dtype = PN_FLOAT64; dtype <= PN_FLOAT32; dtype++) {
+        size_t mark = pn_scope_open(c);
+        pn_tensor *member = pni_constraint_member(c, set, PN_FLOAT64, size);
+        CHECK_STATUS(c, pn_tensor_copy_out(c, pn_broadcast_to(c, member, set->rank, size), x, width), PN_OK);
+        for (int i = width; i < ROWS * width; i++) x[i] = x[i - width];
+        int row = place[how % 5], change = how / width;
+        double *v = &x[row * width + how % width];
+        *v = change < OTHERS ? other[change] : *v + by[change - OTHERS];
+        pn_tensor *t =
+            pn_cast(c, pn_from_data(c, PN_FLOAT64, set->rank + 1, (int64_t[]){ROWS, N, N}, x), (pn_dtype)dtype);
+        double alone[N * N], mask[ROWS];
+        CHECK_STATUS(c, pn_tensor_copy_out(c, pn_cast(c, pn_select(c, t, 0, row), PN_FLOAT64), alone, width), PN_OK);
+        int known = is_member(set->name, alone, N, width);
+        bool holds = known < 0 ? set->holds(alone, size) : known;
+        CHECK(holds || !pni_constraint_all(set, t));
+        pn_tensor *said = pn_cast(c, pni_constraint_mask(c, set, t), PN_FLOAT64);
+        CHECK_STATUS(c, pn_tensor_copy_out(c, said, mask, ROWS), PN_OK);
+        for (int i = 0; i < ROWS; i++) CHECK_INT(mask[i], i == row ? holds : 1);
+        pn_status want = holds ? PN_OK : PN_DOMAIN;
+        CHECK_INT(pni_constraint_require(c, set, "here", "x", t), want);
+        pn_context_clear_error(c);
+        in += holds, out += !holds;
+        pn_scope_close(c, mark);
+      }
+  }
+  CHECK(sets > 10 && in > 500 && out > 500);
+}
+
+static void refused(const void *made, pn_status status, const char *text) {
+  CHECK(!made);
+  CHECK_STR(pn_context_message(c), text);
+  CHECK_FAIL(c, status, text);
+}
+
+static pn_tensor *zeros(int ndim, int64_t m, int64_t n) { return pn_zeros(c, PN_FLOAT64, ndim, (int64_t[]){m, n}); }
+
+/* Gaussian factors and divergences of what does not fit. */
+static void check_factors(void) {
+  pn_tensor *one = num(1), *two = zeros(1, 2, 0), *three = zeros(1, 3, 0), *single = pn_scalar(c, PN_FLOAT32, 1);
+  static const struct {
+    const char *form;
+    int ndim[2];
+    int64_t eta[2], lambda[2];
+    const char *text; /* NULL: fits */
+  } row[] = {
+      {"scalar", {0, 0}, {0}, {0}, NULL},
+      {"scalar", {1, 0}, {2}, {0}, NULL},
+      {"diagonal", {1, 1}, {2}, {2}, NULL},
+      {"diagonal", {1, 2}, {2}, {3, 2}, NULL},
+      {"full", {1, 2}, {2}, {2, 2}, NULL},
+      {"full", {2, 2}, {3, 2}, {2, 2}, NULL},
+      {"diagonal",
+       {0, 1},
+       {0},
+       {2},
+       "natural: precision must fit a diagonal precision_mean of shape [], got shape [2]"},
+      {"diagonal",
+       {1, 0},
+       {2},
+       {0},
+       "natural: precision must fit a diagonal precision_mean of shape [2], got shape []"},
+      {"diagonal",
+       {1, 1},
+       {2},
+       {3},
+       "natural: precision must fit a diagonal precision_mean of shape [2], got shape [3]"},
+      {"full", {1, 1}, {2}, {2}, "natural: precision must fit a full precision_mean of shape [2], got shape [2]"},
+      {"full", {1, 2}, {2}, {3, 2}, "natural: precision must fit a full precision_mean of shape [2], got shape [3, 2]"},
+      {"full",
+       {1, 2},
+       {2},
+       {2, 3},
+       "natural: precision must fit a full precision_mean of shape [2], got shape [2, 3]"}};
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+    pn_natural *s = pn_natural_new(c, row[k].form, zeros(row[k].ndim[0], row[k].eta[0], row[k].eta[1]),
+                                   zeros(row[k].ndim[1], row[k].lambda[0], row[k].lambda[1]));
+    if (row[k].text) refused(s, PN_SHAPE, row[k].text);
+    CHECK_STATUS(c, pn_context_status(c), PN_OK);
+    if (s) CHECK_STR(pn_natural_form(s), row[k].form);
+    pn_natural_unref(s);
+  }
+  CHECK(!pn_natural_new(c, "scalar", two, three) && pn_context_status(c) == PN_SHAPE);
+  pn_context_clear_error(c);
+  refused(pn_natural_new(c, "round", one, one), PN_MISSING,
+          "natural: form must be scalar, diagonal or full, got 'round'");
+  refused(pn_natural_new(c, "scalar", pn_scalar(c, PN_INT64, 1), one), PN_DTYPE,
+          "natural: parameters must have one float dtype, got int64 and float64");
+  refused(pn_natural_new(c, "scalar", one, single), PN_DTYPE,
+          "natural: parameters must have one float dtype, got float64 and float32");
+  pn_natural *scalar = pn_natural_new(c, "scalar", one, one), *diagonal = pn_natural_new(c, "diagonal", two, two);
+  refused(pn_natural_product(c, scalar, diagonal), PN_SHAPE,
+          "natural: factors must be of numbers or of vectors alike, got scalar and diagonal");
+  refused(pn_natural_quotient(c, diagonal, scalar), PN_SHAPE,
+          "natural: factors must be of numbers or of vectors alike, got diagonal and scalar");
+  CHECK(!pn_natural_form(NULL) && !pn_natural_precision(NULL) && !pn_natural_precision_mean(NULL) &&
+        !pn_natural_ref(NULL));
+  pn_dist *n = make2("normal", zeros(2, 3, 2), num(1)), *vector = pn_dist_independent(c, n, 1),
+          *matrix = pn_dist_independent(c, n, 2), *other = make2("normal", three, num(1)),
+          *longer = pn_dist_independent(c, other, 1), *narrow = make2("normal", single, single),
+          *gamma = make2("gamma", num(1), num(1));
+  refused(pn_natural_of(c, gamma), PN_MISSING, "natural: there are no natural parameters of gamma with 0 event axes");
+  refused(pn_natural_of(c, matrix), PN_MISSING, "natural: there are no natural parameters of normal with 2 event axes");
+  refused(pn_natural_expected_log(c, scalar, vector), PN_SHAPE,
+          "expected_log: normal must have 0 event axes for a scalar factor, got 1");
+  refused(pn_natural_expected_log(c, diagonal, n), PN_SHAPE,
+          "expected_log: normal must have 1 event axes for a diagonal factor, got 0");
+  refused(pn_dist_renyi(c, n, gamma, 0.5), PN_MISSING, "renyi: there is no closed form for normal and gamma");
+  refused(pn_dist_renyi(c, gamma, n, 0.5), PN_MISSING, "renyi: there is no closed form for gamma and normal");
+  refused(pn_dist_renyi(c, vector, longer, 0.5), PN_MISSING,
+          "renyi: there is no closed form for normal and normal with different events");
+  refused(pn_dist_renyi(c, vector, n, 0.5), PN_MISSING,
+          "renyi: there is no closed form for normal and normal with different events");
+  static const double order[] = {0, -1, INFINITY, NAN};
+  for (int k = 0; k < 4; k++) {
+    char text[64];
+    snprintf(text, sizeof text, "renyi: order must be positive and finite, got %.7g", order[k]);
+    refused(pn_dist_renyi(c, n, n, order[k]), PN_DOMAIN, text);
+  }
+  refused(pn_dist_renyi(c, n, narrow, 0.5), PN_DTYPE,
+          "renyi: distributions must have one dtype, got float64 and float32");
+  refused(pn_dist_kl(c, n, narrow), PN_DTYPE, "kl: distributions must have one dtype, got float64 and float32");
+  CHECK_INT(pn_tensor_ndim(pn_dist_renyi(c, n, n, 0.5)), 2);
+  CHECK_INT(pn_tensor_ndim(pn_dist_renyi(c, vector, vector, 0.5)), 1);
+  CHECK_INT(pn_tensor_ndim(pn_dist_renyi(c, matrix, matrix, 2)), 0);
+  pn_natural_unref(scalar), pn_natural_unref(diagonal), pn_dist_unref(n), pn_dist_unref(vector), pn_dist_unref(matrix);
+  pn_dist_unref(other), pn_dist_unref(longer), pn_dist_unref(narrow), pn_dist_unref(gamma);
+}
+
+/* Masses of labels in one pass: of those that exist, for rows that are short enough. */
+static void check_label_masses(void) {
+  for (int64_t n = 1; n <= PNI_SHORT_ROWS_LONGEST + 1; n += n < 3 ? 1 : PNI_SHORT_ROWS_LONGEST - 3) {
+    pn_tensor *logits = pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){3, n}), *y;
+    bool fits = n <= PNI_SHORT_ROWS_LONGEST;
+    for (int64_t bad = -2; bad <= n + 1; bad += bad == 1 && n > 4 ? n - 3 : 1)
+      for (int place = 0; place < 3; place++) {
+        int64_t label[3] = {0, 0, 0};
+        label[place] = bad;
+        y = pni_label_log_mass(c, logits, pn_from_data(c, PN_INT64, 1, (int64_t[]){3}, label));
+        char text[96];
+        snprintf(text, sizeof text, "label_log_mass: label must lie in 0 to %d, got %d", (int)n - 1, (int)bad);
+        if (fits && (bad < 0 || bad >= n)) refused(y, PN_DOMAIN, text);
+        if (fits && bad >= 0 && bad < n) CHECK_NEAR(at(y, place), -log((double)n), 1e-15);
+        if (!fits) CHECK(!y);
+        CHECK_STATUS(c, pn_context_status(c), PN_OK);
+      }
+    CHECK(!pni_label_log_mass(c, logits, pn_zeros(c, PN_INT64, 1, (int64_t[]){2})) &&
+          !pni_label_log_mass(c, logits, pn_zeros(c, PN_FLOAT64, 1, (int64_t[]){3})) &&
+          !pni_one_hot_log_mass(c, logits, pn_zeros(c, PN_FLOAT32, 2, (int64_t[]){3, n})) &&
+          !pni_one_hot_log_mass(c, logits, pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){2, n})));
+    y = pni_one_hot_log_mass(c, logits, pn_full(c, PN_FLOAT64, 2, (int64_t[]){3, n}, 0.5));
+    CHECK((y != NULL) == fits);
+    if (fits) CHECK_NEAR(at(y, 2), -0.5 * (double)n * log((double)n), 1e-12);
+  }
+  CHECK(
+      !pni_label_log_mass(c, pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){3, 0}), pn_zeros(c, PN_INT64, 1, (int64_t[]){3})));
+  CHECK_STATUS(c, pn_context_status(c), PN_OK);
+}
+
+/* As many axes as a tensor can have, and one fewer where a draw or a matrix needs one itself. */
+static void check_axes(void) {
+  static const int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  pn_dist *labels = make1("categorical", NULL, vec(2, (double[]){0.25, 0.75})),
+          *atoms = make1("empirical", NULL, vec(3, (double[]){1, 2, 3})),
+          *three = make1("categorical", NULL, vec(3, (double[]){0.2, 0.3, 0.5})),
+          *rate = make1("poisson", NULL, num(3));
+  refused(pn_dist_kl(c, labels, three), PN_SHAPE,
+          "kl: categorical and categorical must have one number of classes, got 2 and 3");
+  for (int n = 7; n <= 8; n++) {
+    pn_dist *wide = pn_dist_expand(c, labels, n, ones);
+    pn_tensor *x = pn_dist_sample(c, wide, NULL, 0, NULL);
+    if (n == 7) CHECK_INT(pn_tensor_ndim(x), 7);
+    if (n == 8) refused(x, PN_SHAPE, "categorical: sample: at most 7 batch axes are possible");
+    x = pn_dist_sample(c, atoms, NULL, n, ones);
+    if (n == 7) CHECK_INT(pn_tensor_ndim(x), 7);
+    if (n == 8) refused(x, PN_SHAPE, "empirical: sample: at most 7 axes are possible");
+    x = pn_dist_sample(c, labels, NULL, n, ones);
+    CHECK_INT(pn_tensor_ndim(x), n);
+    refused(pn_dist_sample(c, wide, NULL, 9 - n, ones), PN_SHAPE,
+            "categorical: sample: at most 8 axes are possible, got 9");
+    pn_dist *fewer = pn_dist_expand(c, rate, n - 1, ones);
+    x = pn_dist_entropy(c, fewer);
+    if (n == 7) CHECK_INT(pn_tensor_ndim(x), 6);
+    if (n == 8) refused(x, PN_SHAPE, "entropy: at most 6 axes are possible");
+    pn_dist_unref(fewer);
+    pn_dist_unref(wide);
+  }
+  refused(pn_dist_masked(c, rate, num(1)), PN_DTYPE, "masked: mask must be bool, got float64");
+  pn_dist_unref(labels), pn_dist_unref(atoms), pn_dist_unref(three), pn_dist_unref(rate);
+}
+
 int main(void) {
   check_sets();
   c = pn_context_new(&(pn_context_config){.seed = 1});
@@ -639,6 +890,10 @@ int main(void) {
   check_ends();
   check_continuous_bernoulli();
   check_chain();
+  check_factors();
+  check_axes();
+  check_label_masses();
+  check_vector_sets();
   pn_scope_close(c, mark);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);

@@ -50,7 +50,8 @@ enum {
   /* In float32 all functions but log_prob and draws are computed in float64: what they pass through has a wider range,
    * or cancels. */
   PNI_DIST_IN_DOUBLE = 8,
-  PNI_DIST_KL_ANY = 16 /* its divergence is for a partner of any kind, on either side */
+  PNI_DIST_KL_ANY = 16, /* its divergence is for a partner of any kind, on either side */
+  PNI_DIST_ROUNDED = 32 /* a copy in float64 whose results become float32 */
 };
 
 /* Functions of the distribution alone: result of shape batch + event (entropy: batch). */

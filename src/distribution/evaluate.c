@@ -39,6 +39,7 @@ const pn_dist *pni_dist_in_double(pn_context *c, const pn_dist *d, pn_dist *room
   if (d->dtype == PN_FLOAT64) return d;
   *room = *d;
   room->dtype = PN_FLOAT64;
+  room->flags |= PNI_DIST_ROUNDED;
   for (int k = 0; k < PNI_DIST_PARAMS; k++)
     if (d->param[k]) room->param[k] = pn_cast(c, d->param[k], PN_FLOAT64);
   return pni_failed(c) ? NULL : room;

@@ -54,7 +54,7 @@ STEPS
 LOG_TAILS
 
 static T *icdf(C *c, D *d, T *p) {
-  return pni_count_quantile(c, &pni_family_beta_binomial, p, 3, (T *[]){trials(c, d), a, b});
+  return pni_count_quantile(c, d, &pni_family_beta_binomial, p, 3, (T *[]){trials(c, d), a, b});
 }
 
 /* A bound on the tails that holds for all concentrations: the whole support. */

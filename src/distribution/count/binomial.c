@@ -64,7 +64,9 @@ static T *log_part(C *c, D *d, T *k, bool upper) {
 STEPS
 LOG_PARTS
 
-static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_binomial, p, 2, (T *[]){n, probs(c, d)}); }
+static T *icdf(C *c, D *d, T *p) {
+  return pni_count_quantile(c, d, &pni_family_binomial, p, 2, (T *[]){n, probs(c, d)});
+}
 
 static T *mean(C *c, D *d) { return pn_mul(c, n, probs(c, d)); }
 static T *variance(C *c, D *d) { return pn_mul(c, mean(c, d), rest(c, d)); }

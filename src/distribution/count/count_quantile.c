@@ -1,6 +1,6 @@
 /*
 ** count_quantile.c: search around mean + deviation * normal quantile, by steps that double and then halve. What is
-** compared is the distribution function rounded to the tensor's dtype, so that icdf(cdf(k)) = k.
+** compared is the distribution function rounded to the distribution's dtype, so that icdf(cdf(k)) = k.
 */
 #include <math.h>
 #include "count_quantile.h"
@@ -72,6 +72,7 @@ typedef struct {
   pn_context *c;
   const pni_count_family *f;
   pn_tensor *in[1 + PARAMS], *out; /* p, v; NULL: none */
+  bool single;
 } work;
 
 static double element(const pn_tensor *t, int64_t i) {
@@ -82,9 +83,9 @@ static double element(const pn_tensor *t, int64_t i) {
 static void shard(void *data, int64_t begin, int64_t end) {
   const work *w = data;
   for (int64_t i = begin; i < end && !pni_leaves(w->c); i++) {
-    question q = {.f = w->f, .p = element(w->in[0], i), .single = w->out->dtype != PN_FLOAT64};
+    question q = {.f = w->f, .p = element(w->in[0], i), .single = w->single};
     for (int k = 0; k < PARAMS; k++) q.v[k] = element(w->in[1 + k], i);
-    if (q.single)
+    if (w->out->dtype != PN_FLOAT64)
       ((float *)pni_data(w->out))[i] = (float)quantile(&q);
     else
       ((double *)pni_data(w->out))[i] = quantile(&q);
@@ -101,7 +102,7 @@ static pn_tensor *expanded(pn_context *c, const pni_call *call, int k, const pn_
 }
 
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
-  work w = {.c = c, .f = (const pni_count_family *)(intptr_t)call->attr->i[0], .out = out};
+  work w = {.c = c, .f = (const pni_count_family *)(intptr_t)call->attr->i[0], .out = out, .single = call->attr->i[1]};
   for (int k = 0; k <= PARAMS; k++) w.in[k] = expanded(c, call, k, out);
   if (!pni_failed(c)) pni_parallel(c, out->numel, 64, shard, &w);
   for (int k = 0; k <= PARAMS; k++) pn_tensor_unref(w.in[k]);
@@ -110,11 +111,13 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
 
 static const pni_op count_quantile = {.name = "count_quantile", .flags = PNI_OP_NODIFF | PNI_OP_HIDDEN, .eval = eval};
 
-pn_tensor *pni_count_quantile(pn_context *c, const pni_count_family *f, pn_tensor *p, int n, pn_tensor *const *v) {
+pn_tensor *pni_count_quantile(pn_context *c, const pn_dist *d, const pni_count_family *f, pn_tensor *p, int n,
+                              pn_tensor *const *v) {
   pn_tensor *in[1 + PARAMS] = {p};
   for (int k = 0; k < n; k++) in[1 + k] = v[k];
   for (int k = 0; k <= n; k++)
     if (!in[k]) return NULL;
   if (pni_failed(c)) return NULL;
-  return pni_apply(c, &count_quantile, 1 + n, in, &(pni_attr){.ni = 1, .i = {(int64_t)(intptr_t)f}});
+  pni_attr a = {.ni = 2, .i = {(int64_t)(intptr_t)f, d->dtype != PN_FLOAT64 || d->flags & PNI_DIST_ROUNDED}};
+  return pni_apply(c, &count_quantile, 1 + n, in, &a);
 }

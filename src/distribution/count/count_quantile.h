@@ -18,7 +18,9 @@ extern const pni_count_family pni_family_poisson;           /* rate */
 extern const pni_count_family pni_family_binomial;          /* total_count, prob of success */
 extern const pni_count_family pni_family_negative_binomial; /* total_count, prob of failure */
 
-/* Of 0 <= p <= 1, broadcasting with the n parameters, 1 to 3. No gradient: it is 0 between the jumps. */
-pn_tensor *pni_count_quantile(pn_context *c, const pni_count_family *f, pn_tensor *p, int n, pn_tensor *const *v);
+/* Of d at 0 <= p <= 1, broadcasting with the n parameters of its family, 1 to 3. No gradient: it is 0 between the
+ * jumps. */
+pn_tensor *pni_count_quantile(pn_context *c, const pn_dist *d, const pni_count_family *f, pn_tensor *p, int n,
+                              pn_tensor *const *v);
 
 #endif

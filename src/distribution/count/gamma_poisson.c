@@ -31,7 +31,7 @@ STEPS
 LOG_PARTS
 
 static T *icdf(C *c, D *d, T *p) {
-  return pni_count_quantile(c, &pni_family_negative_binomial, p, 2, (T *[]){a, failure(c, d)});
+  return pni_count_quantile(c, d, &pni_family_negative_binomial, p, 2, (T *[]){a, failure(c, d)});
 }
 static T *mean(C *c, D *d) { return pn_div(c, a, b); }
 static T *variance(C *c, D *d) { return pn_div(c, pn_mul(c, mean(c, d), plus(c, b, 1)), b); }

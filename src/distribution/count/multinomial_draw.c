@@ -41,7 +41,7 @@ typedef struct {
 static double prob_of(const state *b, int64_t i, int64_t j) {
   int64_t at = (b->first + i) % b->w->period * b->w->n + j;
   double tail = b->w->tail[at];
-  return j == b->w->n - 1 && tail > 0 ? 1 : tail > 0 ? fmin(b->w->p[at] / tail, 1) : 0;
+  return tail > 0 ? fmin(b->w->p[at] / tail, 1) : 0;
 }
 
 static double from_law(const state *b, const pni_count_law *law, int64_t i, int64_t j) {

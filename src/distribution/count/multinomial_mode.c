@@ -18,8 +18,9 @@ static int64_t next_class(int64_t n, const double *p, const double *x, bool more
 }
 
 static void find_mode(int64_t n, double m, const double *p, double *x) {
-  double left = m;
-  for (int64_t i = 0; i < n; i++) left -= x[i] = floor(m * p[i]);
+  double left = m, sum = 0; /* which is 1 but for rounding */
+  for (int64_t i = 0; i < n; i++) sum += p[i];
+  for (int64_t i = 0; i < n; i++) left -= x[i] = floor(m / sum * p[i]);
   for (int64_t k = 0; left != 0 && k <= 2 * n; k++) {
     double step = left > 0 ? 1 : -1;
     int64_t i = next_class(n, p, x, left > 0);

@@ -37,7 +37,7 @@ STEPS
 LOG_PARTS
 
 static T *icdf(C *c, D *d, T *p) {
-  return pni_count_quantile(c, &pni_family_negative_binomial, p, 2, (T *[]){r, failure(c, d)});
+  return pni_count_quantile(c, d, &pni_family_negative_binomial, p, 2, (T *[]){r, failure(c, d)});
 }
 
 static T *odds(C *c, D *d) {

@@ -21,7 +21,7 @@ static T *log_part(C *c, D *d, T *k, bool upper) { return pni_log_gamma_share(c,
 STEPS
 LOG_PARTS
 
-static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_poisson, p, 1, &rate); }
+static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, d, &pni_family_poisson, p, 1, &rate); }
 
 static T *mean(C *c, D *d) { return (void)c, rate; }
 static T *mode(C *c, D *d) { return pn_floor(c, rate); }

@@ -47,7 +47,7 @@ static void place(const double *v, double *middle, double *deviation) {
 }
 static double top(const double *v) { return v[0] < 1 ? INFINITY : 0; }
 static const pni_count_family family = {cdf_at, place, top};
-static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &family, p, 2, (T *[]){gate, rate}); }
+static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, d, &family, p, 2, (T *[]){gate, rate}); }
 
 static T *mean(C *c, D *d) { return pn_mul(c, from(c, 1, gate), rate); }
 static T *variance(C *c, D *d) { return pn_mul(c, mean(c, d), plus(c, pn_mul(c, gate, rate), 1)); }

@@ -63,23 +63,21 @@ static void natural_of(const pn_beliefs *b, unsigned set, int i, double *eta, do
   *eta = sum - surplus * p0 * prior_mean(b, i), *precision = all - surplus * p0;
 }
 
-/* The logarithm of the integral of e^(eta z - precision z^2 / 2), without log(2 pi) / 2. */
-static double log_normaliser(double eta, double precision) { return 0.5 * (eta * eta / precision - log(precision)); }
+/* Twice the logarithm of the integral of e^(eta z - precision z^2 / 2), without log(2 pi). */
+static double log_normaliser(double eta, double precision) { return eta * eta / precision - log(precision); }
 
-/* Point-wise mutual information of a set; -inf where there is no product. */
+/* Twice the point-wise mutual information of a set, but for what sets of one size share; -inf: there is no product. */
 static double information(const pn_beliefs *b, unsigned set) {
   double total = 0;
   for (int i = 0; i < b->size; i++) {
-    double eta, precision, first, from;
-    natural_of(b, 0, i, &eta, &precision);
-    from = log_normaliser(eta, precision);
+    double eta, precision;
     natural_of(b, set, i, &eta, &precision);
     if (!(precision > 0)) return -INFINITY;
-    total += log_normaliser(eta, precision) - from;
+    total += log_normaliser(eta, precision);
     for (int m = 0; m < b->sources; m++) {
       if (!(set >> m & 1u)) continue;
-      natural_of(b, 1u << m, i, &eta, &first);
-      total -= log_normaliser(eta, first) - from;
+      natural_of(b, 1u << m, i, &eta, &precision);
+      total -= log_normaliser(eta, precision);
     }
   }
   return total;
@@ -168,7 +166,8 @@ static bool agrees(unsigned set, const unsigned *bad) {
   return true;
 }
 
-/* The largest set of those that are there without a conflict, of equal ones that with the largest information. */
+/* The largest set of those that are there without a conflict, of equal ones that with the largest information, of
+ * these the smallest as a number, which comes last. */
 static unsigned best(const pn_beliefs *b, unsigned all, const unsigned *bad) {
   unsigned found = 0;
   double value = 0;
@@ -178,7 +177,7 @@ static unsigned best(const pn_beliefs *b, unsigned all, const unsigned *bad) {
     int n = count(set);
     if (n < size || !agrees(set, bad)) continue;
     double v = n > 1 ? information(b, set) : 0;
-    if (n > size || v > value || (v == value && set < found)) found = set, value = v, size = n;
+    if (n > size || v >= value) found = set, value = v, size = n;
   }
   return found;
 }

@@ -78,7 +78,7 @@ pn_tensor *pn_dist_renyi(C *c, D *p, D *q, double a) {
   int moved = p->event_ndim - rank;
   const int64_t *ep = p->shape + p->batch_ndim, *eq = q->shape + q->batch_ndim;
   bool same = p->event_ndim == q->event_ndim && memcmp(ep, eq, (size_t)p->event_ndim * sizeof *ep) == 0;
-  if (rp < 0 || rq < 0 || !same || moved < 0) {
+  if (rp < 0 || rq < 0 || !same) {
     pni_fail(c, PN_MISSING, "renyi: there is no closed form for %s and %s%s", p->kind->name, q->kind->name,
              rp < 0 || rq < 0 ? "" : " with different events");
     return NULL;
