@@ -352,6 +352,10 @@ static void other_texts(C *c) {
             8);
   TELLS(pn_einsum(c, "abcde,fghi->a", IN(zeros(c, SHAPE(1, 1, 1, 1, 1)), zeros(c, SHAPE(1, 1, 1)))), PN_SHAPE,
         "einsum: term 'fghi' must name each of its operand's 3 axes");
+  T *ones = zeros(c, SHAPE(1, 1, 1, 1, 1, 1)), *five = zeros(c, SHAPE(1, 1, 1, 1, 1));
+  TELLS(pn_einsum(c, "abcdhi,aefghi->abcdefg", IN(ones, ones)), PN_SHAPE,
+        "einsum: a product of two operands must have at most 8 indices, got 9");
+  CHECK_INT(pn_tensor_ndim(pn_einsum(c, "abcdh,aefgh->abcdefg", IN(five, five))), 7);
   T *list[PNI_OP_INPUTS + 1];
   char spec[2 * PNI_OP_INPUTS + 4];
   for (int k = 0; k <= PNI_OP_INPUTS; k++) {
@@ -571,6 +575,11 @@ static void in_place(C *unused) {
   CHECK_INT(pn_context_status(c), PN_OK);
   pn_scope_close(c, mark);
   /* and places that are all within are read where they lie */
+  mark = pn_scope_open(c);
+  T *square = zeros(c, SHAPE(128, 128)); /* a product, of which the 2^21 terms have no room */
+  CHECK(pn_einsum(c, "ij,jk->ik", IN(square, square)) &&
+        pn_einsum(c, "ij,jkl->ikl", IN(square, pn_unsqueeze(c, square, 2))));
+  pn_scope_close(c, mark);
   mark = pn_scope_open(c);
   CHECK(pn_take(c, zeros(c, SHAPE(2)), 0, whole(c, SHAPE(127 * 1024))) != NULL);
   pn_scope_close(c, mark);
