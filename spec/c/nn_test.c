@@ -843,10 +843,10 @@ static void test_option_kinds(pn_context *c) {
     for (int j = 0; j < MUST; j++) CHECK_NEAR(v[j], j == k ? cases[i].want : rows[j].value, 0);
     CHECK(v[MUST] == (k == MUST ? -1e300 : 4));
   }
-  int64_t list[3] = {0};
+  int64_t list[4] = {0, 0, 0, -7};
   CHECK(pni_option_list(&rows[PAIR], rows[PAIR].value, list) == 2 && list[0] == 2 && list[1] == 7);
   CHECK(pni_option_list(&rows[TRIPLE], rows[TRIPLE].value, list) == 3 && list[0] == 2 && list[1] == 7 && list[2] == 5);
-  CHECK(pni_option_list(&rows[WHOLE], 3, list) == 1 && list[0] == 3);
+  CHECK(pni_option_list(&rows[WHOLE], 3, list) == 1 && list[0] == 3 && list[3] == -7);
   CHECK(pni_option_find(rows, "triple") == TRIPLE && pni_option_find(rows, "tripl") == -1 &&
         pni_option_find(NULL, "flag") == -1);
   char buf[32];
