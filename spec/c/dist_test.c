@@ -597,6 +597,18 @@ static void check_continuous_bernoulli(void) {
   }
 }
 
+/* Variance by mean squared: Gamma(1 + 2 / k) / Gamma(1 + 1 / k)^2 - 1, on both sides of where the series begins. */
+static void check_weibull(void) {
+  static const double concentration[] = {1.5, 7, 20, 29, 30, 30.01, 32, 40, 200, 1000};
+  for (int i = 0; i < 10; i++) {
+    long double k = concentration[i], want = expm1l(lgammal(1 + 2 / k) - 2 * lgammal(1 + 1 / k));
+    pn_dist *d = make2("weibull", num(2), num(concentration[i]));
+    double mean = item(pn_dist_mean(c, d));
+    CHECK(fabs(item(pn_dist_variance(c, d)) / (mean * mean * (double)want) - 1) < 1e-13);
+    pn_dist_unref(d);
+  }
+}
+
 /* exp(loc + z) and exp(z) + loc, with a loc of three: whichever part of a chain has the batch, the law has it. */
 static void check_chain(void) {
   static const double loc[] = {-0.5, 0.25, 2};
@@ -889,6 +901,7 @@ int main(void) {
   check_rows();
   check_ends();
   check_continuous_bernoulli();
+  check_weibull();
   check_chain();
   check_factors();
   check_axes();

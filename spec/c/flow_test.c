@@ -154,6 +154,9 @@ static void refuses_to_compose(void) {
   }
   refused(pn_bijector_compose(c, "chain", 1, &deep), PN_DOMAIN,
           "chain: parts must nest at most 100 levels deep, got 101");
+  CHECK(pn_bijector_param(c, wide, "loc") && !pn_bijector_param(c, wide, "spread"));
+  CHECK_STR(pn_context_message(c), "affine: there is no parameter 'spread'");
+  CHECK_FAIL(c, PN_MISSING, "spread");
   pn_bijector_unref(deep), pn_bijector_unref(power), pn_bijector_unref(narrow), pn_bijector_unref(wide);
   CHECK(!pn_bijector_name(NULL) && !pn_bijector_domain(NULL) && !pn_bijector_codomain(NULL) && !pn_bijector_ref(NULL));
   CHECK(pn_bijector_domain_rank(NULL) == 0 && pn_bijector_codomain_rank(NULL) == 0);

@@ -721,6 +721,16 @@ describe("mixture", function()
     refuses("components must be a distribution or a list", dist.mixture, { 0.5, 0.5 }, 3)
   end)
 
+  it("has its components' support, or one that holds all", function()
+    local w, d = { 0.5, 0.5 }, dist
+    assert.equal("open_unit_interval", d.mixture(w, d.beta(pn.tensor { 1, 2 }, 2)).support)
+    assert.equal("nonnegative", d.mixture(w, { d.exponential(1), d.half_normal(1) }).support)
+    assert.equal("real", d.mixture(w, { d.exponential(1), d.gamma(2, 1) }).support)
+    assert.equal("real", d.mixture(w, { d.normal(0, 1), d.exponential(1) }).support)
+    assert.equal("boolean", d.mixture(w, { d.bernoulli(0.5), d.bernoulli(0.2) }).support)
+    assert.equal("nonnegative_integer", d.mixture(w, { d.bernoulli(0.5), d.poisson(2) }).support)
+  end)
+
   it("keeps an unused component out of values and gradients", function()
     local w = pn.param(pn.tensor { 0.0, 1.0 })
     local d = dist.mixture(w, { dist.exponential(1), dist.normal(0, 1) })

@@ -27,6 +27,26 @@ describe("linear algebra", function()
     near(p:det():log(), p:logdet(), 1e-10)
   end)
 
+  it("does for one matrix of a whole batch what it does for copies of it", function()
+    local p, x, vector = positive(4, 4), pn.randn { 3, 5, 4, 2 }, pn.randn { 4 }
+    local l = p:cholesky()
+    local function alike(f, m)
+      local shared, copied = { f(m:broadcast_to { 3, 5, 4, 4 }) }, { f(pn.ones { 3, 5, 1, 1 } * m) }
+      for k, y in ipairs(shared) do near(y, copied[k], 1e-13) end
+    end
+    for _, right in ipairs { x, vector, x:slice(-1, 1, 1) } do
+      alike(function(m) return m:solve(right) end, p)
+      alike(function(m) return m:cholesky_solve(right) end, l)
+      for k = 0, 3 do
+        local o = { upper = k % 2 == 1, transpose = k > 1 }
+        alike(function(m) return m:solve_triangular(right, o) end, k % 2 == 1 and l:permute(2, 1) or l)
+      end
+    end
+    for _, name in ipairs { "cholesky", "inverse", "slogdet", "det", "logdet", "eigh", "qr", "svd" } do
+      alike(function(m) return m[name](m) end, p)
+    end
+  end)
+
   it("takes a vector as the right side", function()
     local a = pn.tensor { { 2, 0 }, { 1, 4 } }
     assert.same({ 1, 0.25 }, a:solve(pn.tensor { 2, 2 }):totable())

@@ -46,7 +46,7 @@ static T *log_excess(C *c, D *d) {
                                 1.0369277551433699263, 1.0173430619844491397, 1.0083492773819228268,
                                 1.0040773561979443394, 1.0020083928260822144, 1.0009945751278180853,
                                 1.0004941886041194646, 1.0002460865533080483};
-  T *large = above(c, k, 20), *r = pn_reciprocal(c, only(c, large, k, 20)), *sum = constant(c, d, 0);
+  T *large = above(c, k, 30), *r = pn_reciprocal(c, only(c, large, k, 30)), *sum = constant(c, d, 0);
   for (int n = 12; n > 1; n--) sum = pn_mul(c, plus(c, sum, (n % 2 ? -1 : 1) * zeta[n - 2] * (pow(2, n) - 2) / n), r);
   T *size = but(c, large, 1, k), *first = pn_lgamma(c, plus(c, pn_reciprocal(c, size), 1));
   T *second = pn_lgamma(c, plus(c, times(c, pn_reciprocal(c, size), 2), 1));
