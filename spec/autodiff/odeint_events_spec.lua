@@ -144,6 +144,21 @@ describe("gradients of events", function()
     end
   end)
 
+  it("have the gradients of their own function at their own place, where there are several", function()
+    for _, method in ipairs(methods) do
+      local y0, low, high = pn.param(pn.tensor { 3 }), pn.param(pn.tensor(0.4)), pn.param(pn.tensor(1.3))
+      local _, found = pn.odeint(decay, y0, pn.tensor { 0, 10 }, options { method = method,
+        parameters = { pn.tensor(0.7), low, high }, events = {
+          low = function(_, y, _, level) return y[1]:square() - level:square() end,
+          high = function(_, y, _, _, level) return level - y[1]:exp() + 2.5 end } })
+      near(math.log(3 / math.log(3.8)) / 0.7, found.high.times[1], 1e-8)
+      local g = pn.grad(found.low.times[1] + 5 * found.high.times[1], { y0, low, high })
+      near(6 / (0.7 * 3), g[1][1], 1e-7)
+      near(-1 / (0.7 * 0.4), g[2], 1e-7)
+      near(-5 / (0.7 * 3.8 * math.log(3.8)), g[3], 1e-7)
+    end
+  end)
+
   -- Where cos(t - s) crosses a t: implicit, with the event itself depending on t; s the first time.
   it("see the event's own time, and the first time", function()
     for _, method in ipairs(methods) do

@@ -537,10 +537,10 @@ static void bound(void) {
 
 /* ---- loops ---- */
 
-enum { STEADY, LAGGED, PAIRED, SAME, BROKEN, ALIKE, UNLIKE, LONGEST = 120 };
+enum { STEADY, LAGGED, PAIRED, SAME, BROKEN, IDLE, ALIKE, UNLIKE, LONGEST = 120 };
 
 /* Turns of one kind: h = tanh(h w); of the two before, a, b = b, tanh(a b); of two kinds by turns; the same of the
- * input each time, all results; where turn `n / 2` is exp instead of a product; with a constant that is made anew each
+ * input each time, all results; where turn `n / 2` is exp instead of a product, or computes what nobody reads; with a constant that is made anew each
  * turn, of equal numbers, or of others, the last three of four. How many results, in list. */
 static int turn_by_turn(C *c, int kind, int n, T *w, T *h, T **list) {
   T *a = h, *b = h;
@@ -550,6 +550,10 @@ static int turn_by_turn(C *c, int kind, int n, T *w, T *h, T **list) {
     case LAGGED: h = pn_tanh(c, pn_mul(c, a, b)), a = b, b = h; break;
     case PAIRED: h = t % 2 ? pn_sin(c, h) : pn_mul(c, h, w); break;
     case SAME: list[t] = pn_tanh(c, b); break;
+    case IDLE:
+      if (t == n / 2) pn_exp(c, h);
+      h = pn_tanh(c, pn_mul(c, h, w));
+      break;
     case ALIKE:
     case UNLIKE: h = pn_tanh(c, pn_mul(c, h, pn_slice(c, pn_from_data(c, PN_FLOAT64, SHAPE(4), v), 0, 1, 3, 1))); break;
     default: h = pn_tanh(c, kind == BROKEN && t == n / 2 ? pn_exp(c, h) : pn_mul(c, h, w)); break;
@@ -590,6 +594,7 @@ static void loops(void) {
              {SAME, 32, 1, {{0, 1, 32}}, 1, 1},
              {SAME, 31, 0, {{0}}, 31, 0},
              {BROKEN, 100, 2, {{2, 2, 49}, {7, 2, 48}}, 10, 2},
+             {IDLE, 40, 1, {{2, 2, 39}}, 4, 1},
              {ALIKE, 33, 1, {{2, 2, 32}}, 4, 1},
              {UNLIKE, 33, 1, {{2, 2, 32}}, 4, 1}};
   C *c = pn_context_new(&(pn_context_config){.threads = 1});

@@ -59,7 +59,7 @@ static const double *weights(job *j, int64_t f) {
   if (t->dtype == PN_FLOAT64) {
     const double *x = (const double *)pni_data(t) + j->n * j->filters + f;
     for (int64_t i = 0; i < j->n; i++) w[i] = x[i * j->filters];
-  } else if (j->c && j->filters == 1) {
+  } else if (j->c) { /* of one filter */
     pni_parallel(j->c, j->n, 16384, widen, j);
   } else {
     const float *x = (const float *)pni_data(t) + j->n * j->filters + f;

@@ -47,8 +47,3 @@ pn_status pni_check_effort(pn_context *c, const char *where, int dtype, int64_t 
                   "time limit: %s of a matrix of %lld by %lld takes about %.2g seconds, and %.2g are left", where,
                   (long long)rows, (long long)cols, takes, left > 0 ? left : 0);
 }
-
-pn_status pni_check_complete(pn_context *c, bool left_out) {
-  if (!left_out || pni_check_cancel(c)) return c->status;
-  return pni_fail(c, PN_CANCELLED, "interrupted");
-}

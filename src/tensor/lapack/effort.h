@@ -11,7 +11,5 @@
 /* PN_OK if a factorisation of one rows x cols matrix in so many operations ends before the context's deadline;
  * PN_CANCELLED "<where>: ..." if not. */
 pn_status pni_check_effort(pn_context *c, const char *where, int dtype, int64_t rows, int64_t cols, double operations);
-/* PN_CANCELLED if shards were left out because the context was cancelled or out of time, whatever it is now. */
-pn_status pni_check_complete(pn_context *c, bool left_out);
 
 #endif

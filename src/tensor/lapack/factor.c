@@ -17,7 +17,6 @@ typedef struct {
   int *iwork;
   int64_t nwork, niwork;  /* per shard */
   _Atomic int64_t failed; /* 2 * matrix + (1 if it is not finite) of the first failure */
-  atomic_bool left_out;   /* matrices, for lack of time */
 } job;
 
 int64_t pni_factor_size(int kind, int64_t m, int64_t n) {
@@ -42,10 +41,7 @@ static void run(void *data, int64_t begin, int64_t end) {
   void *work = j->work + shard * j->nwork * j->size;
   int *iwork = j->iwork + shard * j->niwork;
   for (int64_t i = begin; i < end; i++) {
-    if (pni_is_over(j->c)) {
-      atomic_store(&j->left_out, true);
-      return;
-    }
+    if (pni_leaves(j->c)) return;
     pni_matrix x = matrix_at(j, i);
     char *out = j->out + i * j->step * j->size;
     bool finite = j->f->finite(x, 0);
@@ -77,8 +73,7 @@ static pn_status run_job(pn_context *c, job *j) {
           ints = pni_times(shards, j->niwork);
   j->work = pni_alloc_array(c, elements, (size_t)j->size);
   j->iwork = j->work ? pni_alloc_array(c, ints, sizeof *j->iwork) : NULL;
-  if (j->iwork && pni_parallel(c, j->count, j->grain, run, j) == PN_OK)
-    pni_check_complete(c, atomic_load(&j->left_out));
+  if (j->iwork) pni_parallel(c, j->count, j->grain, run, j);
   pni_free(c, j->iwork);
   pni_free(c, j->work);
   return c->status;

@@ -33,7 +33,6 @@ typedef struct {
   bool divides;                   /* the factors that all matrices share have pivots without reciprocal */
   int64_t out_step, scratch_step; /* elements per matrix; elements per shard */
   _Atomic int64_t failed;         /* matrix << CODE_BITS | code of the first failure */
-  atomic_bool left_out;           /* matrices, for lack of time */
 } job;
 
 static void report(job *j, int64_t i, int code) {
@@ -45,9 +44,7 @@ static void report(job *j, int64_t i, int code) {
 /* Is there no time for item i? Asked now and then, as often as `work` is worth it. */
 static bool leaves_out(job *j, int64_t i, int64_t work) {
   enum { WORTH = 100000 };
-  if (i % (WORTH / work + 1) || !pni_is_over(j->c)) return false;
-  atomic_store(&j->left_out, true);
-  return true;
+  return i % (WORTH / work + 1) == 0 && pni_leaves(j->c);
 }
 
 /* Where matrix i of an operand starts. */
@@ -359,8 +356,7 @@ static pn_status run_job(pn_context *c, job *j, int path) {
   bool groups = body == run_groups, scratch = groups || j->s.kind >= PNI_LANE_SOLVE;
   if (!scratch || take_scratch(c, j, shards, groups) == PN_OK) {
     if (shared) prepare_shared(j);
-    if (atomic_load(&j->failed) == INT64_MAX && pni_parallel(c, items, grain, body, j) == PN_OK)
-      pni_check_complete(c, atomic_load(&j->left_out));
+    if (atomic_load(&j->failed) == INT64_MAX) pni_parallel(c, items, grain, body, j);
   }
   drop_scratch(c, j);
   return c->status;
@@ -464,7 +460,6 @@ bool pni_lane_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_t
   lead_steps(y, nlead, j.b_step);
   merge_lead(&j, out->shape);
   int64_t groups = (j.count + j.lanes - 1) / j.lanes;
-  if (pni_parallel(c, groups, 100000 / (n * inner * k + 8) + 1, run_groups, &j) == PN_OK)
-    pni_check_complete(c, atomic_load(&j.left_out));
+  pni_parallel(c, groups, 100000 / (n * inner * k + 8) + 1, run_groups, &j);
   return true;
 }
