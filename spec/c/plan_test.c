@@ -824,6 +824,29 @@ static void lists(void) {
   pn_context_close(c);
 }
 
+/* A run that ends between two steps for lack of time has drawn nothing. */
+static void stopped_draws(void) {
+  C *c = pn_context_new(&(pn_context_config){.threads = 1});
+  T *x, *y[2];
+  CHECK_STATUS(c, pn_capture_begin(c, 0, NULL, NULL), PN_OK);
+  x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(3));
+  for (int k = 0; k < 50000; k++) x = pn_tanh(c, pn_add(c, x, x));
+  pn_plan *p = pn_capture_end(c, 1, &x);
+  for (int k = 0; k < 2; k++) {
+    pn_seed(c, 4);
+    if (k == 0) {
+      pn_context_set_deadline(c, 0.0003);
+      CHECK_STATUS(c, pn_plan_run(c, p, 0, NULL, &x), PN_TIME);
+      CHECK_FAIL(c, PN_TIME, "time limit");
+      pn_context_set_deadline(c, 0);
+    }
+    CHECK_STATUS(c, pn_plan_run(c, p, 0, NULL, &y[k]), PN_OK);
+  }
+  CHECK(memcmp(pni_data(y[0]), pni_data(y[1]), 3 * sizeof(double)) == 0);
+  pn_plan_unref(p);
+  pn_context_close(c);
+}
+
 int main(void) {
   random_programs(PN_FLOAT64);
   random_programs(PN_FLOAT32);
@@ -832,6 +855,7 @@ int main(void) {
   once();
   bound();
   loops();
+  stopped_draws();
   drawn_first();
   rewound();
   copied();
