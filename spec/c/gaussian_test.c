@@ -142,16 +142,14 @@ static void filter(C *c, series *s, int form, bool gaps) {
   T *mean[LONGEST], *cov[LONGEST], *density[LONGEST];
   pn_kalman want = {0}, got = {0}, one;
   make(c, s, form);
-  T **x = s->in, *observed = gaps ? s->observed : NULL;
+  T **x = s->in, *observed = gaps ? s->observed : NULL, *in[OPERANDS] = {x[MEAN], x[COV]};
   for (int64_t t = 0; t < s->t; t++) {
-    T *in[OPERANDS];
-    for (int k = 0; k < OPERANDS; k++)
-      in[k] = k <= COV ? (t ? (k ? cov : mean)[t - 1] : x[k]) : at_time(c, s, x[k], rank_of(k), t);
+    for (int k = A; k < OPERANDS; k++) in[k] = at_time(c, s, x[k], rank_of(k), t);
     CHECK_STATUS(c,
                  pn_kalman_step(c, in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7], in[8],
                                 at_time(c, s, observed, 1, t), &one),
                  PN_OK);
-    mean[t] = one.mean, cov[t] = one.cov, density[t] = one.log_prob;
+    in[MEAN] = mean[t] = one.mean, in[COV] = cov[t] = one.cov, density[t] = one.log_prob;
   }
   stack(c, s, mean, cov, density, &want);
   pn_kalman_system system = {x[MEAN], x[COV], x[A], x[B], x[Q], x[H], x[D], x[R]};

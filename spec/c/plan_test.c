@@ -3,7 +3,6 @@
 ** and their tiles, kinds of steps at their bounds, lean steps, what is bound, loops and where they begin, lists and
 ** tables of a tape.
 */
-#include <stdlib.h>
 #include "../../src/autodiff/replay/bind.h"
 #include "../../src/autodiff/replay/plan.h"
 #include "check.h"
@@ -739,7 +738,7 @@ static void interned(void) {
   enum { N = 100000, FIELDS = 4 };
   C *c = pn_context_new(NULL);
   for (int field = 0; field < FIELDS; field++) {
-    pni_tape *tape = calloc(1, sizeof *tape);
+    pni_tape *tape = pni_calloc(c, sizeof *tape);
     int64_t wrong = 0, word = 0;
     for (int again = 0; tape && again < 2; again++)
       for (int k = 0; k < N; k++) {

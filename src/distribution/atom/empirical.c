@@ -69,14 +69,14 @@ static T *variance(C *c, D *d) {
 }
 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  if (out->ndim == PN_MAX_DIMS) {
+    pni_fail(c, PN_SHAPE, "empirical: sample: at most %d axes are possible", PN_MAX_DIMS - 1);
+    return NULL;
+  }
   T *label = pni_draw_labels(c, d, weights(c, d), rng, out);
   if (!label) return NULL;
   pni_spec expanded = *out;
   expanded.shape[expanded.ndim++] = values->shape[values->ndim - 1];
-  if (expanded.ndim > PN_MAX_DIMS) {
-    pni_fail(c, PN_SHAPE, "empirical: sample: at most %d axes are possible", PN_MAX_DIMS - 1);
-    return NULL;
-  }
   T *all = pni_dist_expand_to(c, values, expanded.ndim, expanded.shape);
   return pn_squeeze(c, pn_gather(c, all, -1, pn_unsqueeze(c, label, -1)), -1);
 }
