@@ -715,7 +715,13 @@ static void courses(void) {
       for (int64_t j = 0; !checkpoints && j <= o->steps && j <= q.steps; j++)
         CHECK_NEAR(o->trajectory[j * (2 + (1 + o->method->kept) * N)], q.t[j], 1e-7);
       config.max_steps = q.tried - 1;
-      if (q.tried > 1) REFUSED(PN_DOMAIN, pn_odeint(c, p.f, p.pullback, &config, y0, times, 1, &k));
+      if (q.tried > 1) {
+        char text[64];
+        snprintf(text, sizeof text, "odeint: max_steps = %d steps end at t = ", q.tried - 1);
+        CHECK(!pn_odeint(c, p.f, p.pullback, &config, y0, times, 1, &k) && strstr(pn_context_message(c), text));
+        snprintf(text, sizeof text, " of %g (", q.times[2]);
+        CHECK_FAIL(c, PN_DOMAIN, text);
+      }
       CHECK_STATUS(c, pn_grad(c, pn_sum(c, y, PN_ALL, 0), 1, &k, 0, &g), PN_OK);
       if (checkpoints && q.steps > 2) CHECK_INT(o->room, o->interval + 1);
       *(checkpoints ? o->mark + 5 : o->trajectory + 2) = NAN; /* what is kept serves again */
