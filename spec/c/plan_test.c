@@ -539,8 +539,9 @@ static void bound(void) {
 enum { STEADY, LAGGED, PAIRED, SAME, BROKEN, IDLE, ALIKE, UNLIKE, LONGEST = 120 };
 
 /* Turns of one kind: h = tanh(h w); of the two before, a, b = b, tanh(a b); of two kinds by turns; the same of the
- * input each time, all results; where turn `n / 2` is exp instead of a product, or computes what nobody reads; with a constant that is made anew each
- * turn, of equal numbers, or of others, the last three of four. How many results, in list. */
+ * input each time, all results; where turn `n / 2` is exp instead of a product, or computes what nobody reads; with a
+ * constant that is made anew each turn, of equal numbers, or of others, the last three of four. How many results, in
+ * list. */
 static int turn_by_turn(C *c, int kind, int n, T *w, T *h, T **list) {
   T *a = h, *b = h;
   for (int t = 0; t < n; t++) {
