@@ -769,7 +769,22 @@ static void length(void) {
   CHECK_INT(warmup_of(-20, 0, 100000, PN_SCHEDULE_STAN), 1000); /* laid out beforehand */
 }
 
+/* Variances that take the place of a dense estimate leave nothing of it. */
+static void diagonal_again(void) {
+  enum { N = 5 };
+  double memory[2 * N * N], variance[N] = {0.25, 1, 4, 9, 2.25};
+  pni_metric m;
+  pni_metric_start(&m, N, PN_METRIC_DENSE, memory);
+  for (int i = 0; i < 2 * N * N; i++) memory[i] = 7;
+  pni_metric_set_diagonal(&m, variance);
+  for (int i = 0; i < N * N; i++) {
+    double own = i % (N + 1) ? 0 : variance[i / N];
+    CHECK(m.inverse[i] == own && m.factor[i] == sqrt(own));
+  }
+}
+
 int main(void) {
+  diagonal_again();
   geometric_mean();
   gaussians();
   rank_deficient();
