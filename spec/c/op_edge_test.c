@@ -492,6 +492,8 @@ static void long_rows(C *c) {
       for (int64_t i = 0; i < n; i++)
         wrong += at(y, i) != at(x, n + i) || at(y, n + i) != at(x, i) || at(y, 2 * n + i) != at(x, n + i) ||
                  at(z, i) != at(x, i) || at(z, n + i) != at(x, n + i) + at(x, n + i);
+      T *two = pn_take(c, pn_stack(c, IN(x, pn_neg(c, x)), 0), 1, places); /* [2, 3, n] */
+      for (int64_t i = 0; i < 3 * n; i++) wrong += at(two, i) != at(y, i) || at(two, 3 * n + i) != -at(y, i);
       if (!check_record(wrong == 0)) printf("rows of %d: %d wrong\n", (int)n, (int)wrong);
       pn_scope_close(c, mark);
     }
