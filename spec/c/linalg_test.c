@@ -9,6 +9,7 @@
 #include "../golden/linalg/linalg_golden.h"
 #include "alloc_sweep.h"
 #include "gradient.h"
+#include "untouched.h"
 
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
@@ -508,16 +509,6 @@ static void extreme_determinants(C *c) {
 }
 
 /* ---- what is refused before it begins ---- */
-
-/* A tensor of any shape, none of whose elements may be touched. */
-static T *untouched(C *c, pn_dtype dtype, int64_t rows, int64_t cols) {
-  T *t = pni_scoped(c, pni_tensor_alias(c, pn_scalar(c, dtype, 1)));
-  t->ndim = 2;
-  t->shape[0] = rows, t->shape[1] = cols;
-  pni_set_contiguous_strides(t);
-  t->numel = rows * cols;
-  return t;
-}
 
 /* Operations of each problem, by its formula, at a pace of one in a second (float32: in two). */
 static void efforts(void) {

@@ -8,6 +8,7 @@
 #include "../../src/tensor/product/blas.h"
 #include "check.h"
 #include "soak.h"
+#include "untouched.h"
 
 /* [rows, cols] of numbers that depend on the seed; laid out transposed if asked for. Scoped. */
 static pn_tensor *matrix(pn_context *c, pn_dtype dtype, int64_t rows, int64_t cols, bool turned) {
@@ -80,16 +81,6 @@ static void check_batch(pn_context *c, pn_dtype dtype, int64_t m, int64_t n, int
     CHECK(memcmp(pni_data(first), pni_data(out), (size_t)out->numel * pni_itemsize(out)) == 0);
   }
   pn_scope_close(c, mark);
-}
-
-/* A tensor of any shape, none of whose elements may be touched. */
-static pn_tensor *untouched(pn_context *c, pn_dtype dtype, int64_t rows, int64_t cols) {
-  pn_tensor *t = pni_scoped(c, pni_tensor_alias(c, pn_scalar(c, dtype, 1)));
-  t->ndim = 2;
-  t->shape[0] = rows, t->shape[1] = cols;
-  pni_set_contiguous_strides(t);
-  t->numel = rows * cols;
-  return t;
 }
 
 /* How products are cut: parts of the longer side, of about 8e6 multiplications and at least 96 rows or columns, two
